@@ -1,0 +1,93 @@
+"""The three services of one data directory in one process, stepped in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final
+
+from services.audit.wiring import open_audit
+from services.game import store as game_store
+from services.game.wiring import DATABASE as GAME_DATABASE
+from services.game.wiring import open_game
+from services.runtime.bus.embedded import EmbeddedBus
+from services.runtime.database import open_sqlite
+from services.runtime.ports import Clock, Ids, Rng
+from services.runtime.settings import Settings
+from services.wallet import store as wallet_store
+from services.wallet.wiring import DATABASE as WALLET_DATABASE
+from services.wallet.wiring import open_wallet
+
+BUS_DATABASE: Final = "bus.db"
+
+_AUDIT_EVERY_STEPS: Final = 8
+"""Audit owes nobody an answer: it takes larger batches less often, which costs fewer commits."""
+
+
+class Stalled(Exception):
+    """Nothing moves any more and something is still waited for."""
+
+
+class Room:
+    """Game, wallet and audit over ``data``. A context manager; leaving closes all of them."""
+
+    def __init__(self, data: Path, settings: Settings, *, clock: Clock, ids: Ids, rng: Rng) -> None:
+        data.mkdir(parents=True, exist_ok=True)
+        self.data, self.settings = data, settings
+        self.bus = EmbeddedBus(data / BUS_DATABASE)
+        self.game = open_game(data, self.bus, settings, clock=clock, ids=ids, rng=rng)
+        self.wallet = open_wallet(data, self.bus, settings, clock=clock, ids=ids)
+        self.audit = open_audit(data, self.bus, settings, clock=clock, ids=ids)
+        # Readers see what is committed. Each query runs in a transaction of its own: ``with reader.begin()``.
+        self.game_reader = open_sqlite(data / GAME_DATABASE, writer=False).connect()
+        self.wallet_reader = open_sqlite(data / WALLET_DATABASE, writer=False).connect()
+        self._steps = 0
+
+    def __enter__(self) -> Room:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for open_thing in (self.game_reader, self.wallet_reader, self.game, self.wallet, self.audit):
+            open_thing.close()
+        self.bus.close()
+
+    def step(self) -> int:
+        """One step of game and wallet, and of audit now and then. Returns how much was done."""
+        done = self.game.step() + self.wallet.step()
+        self._steps += 1
+        if not done or self._steps % _AUDIT_EVERY_STEPS == 0:
+            done += self.audit.step()
+        return done
+
+    def wallet_accounts(self, references: Sequence[str]) -> dict[str, str]:
+        """Opaque ids of the operator's accounts, by reference."""
+        keys = [(self.settings.operator, reference) for reference in references]
+        with self.wallet_reader.begin():
+            found = wallet_store.find_references(self.wallet_reader, keys)
+        return {reference: account for (_, reference), account in found.items()}
+
+    def game_shoes(self, table: str) -> int:
+        """How many shoes a table has had so far."""
+        with self.game_reader.begin():
+            return game_store.count_shoes(self.game_reader, self.settings.operator, table)
+
+    def settle(self) -> None:
+        """Step until nothing is left to do: everything is paid, and audit has seen it."""
+        while self.step():
+            pass
+
+    def result(self, answer: Future[Any]) -> Any:
+        """Step until a command is answered.
+
+        Raises:
+            Refusal: the command was refused.
+            Stalled: nothing moves and there is no answer.
+        """
+        while not answer.done():
+            if not self.step() and not answer.done():
+                raise Stalled("a command was not answered and nothing is left to do")
+        return answer.result()

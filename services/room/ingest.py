@@ -1,0 +1,363 @@
+"""Ingest: recorded coups drive the three services, one line after the other, many at once where they may.
+
+Lines that share an account or a table follow each other, so that the outcome is that of a file read line
+by line; others fly together and share the services' commits. A line that cannot be is rejected whole,
+before anything of it is written, and the rest goes on. Everything is idempotent: a file that was cut off
+or is read again changes nothing that is done and gives the same output.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, Final
+
+from schemas.commands import Deposit, OpenCoup, OpenTable, PlaceBet, SetHouse, TableCommand
+from schemas.house import House, shipped_houses
+from schemas.refusal import Refusal
+from services.room.embedded import Room, Stalled
+from services.room.flight import CoupFlight
+from services.room.lines import CoupLine, DepositLine, LineError, parse_line
+from services.room.settlements import SettlementsFile
+from services.wallet import store as wallet_store
+from services.wallet.core.betting import conflicting_fields
+from services.wallet.core.evolve import bet_content, deposit_content
+from services.wallet.core.state import CoupKey, Transaction, TransactionKey
+
+_IN_FLIGHT_MAX: Final = 256
+_LINE_BYTES_MAX: Final = 4 * 1024 * 1024
+
+
+@dataclass
+class IngestReport:
+    """What came of a file."""
+
+    lines: int = 0
+    deposits: int = 0
+    coups: int = 0
+    bets: int = 0
+    refused_bets: int = 0
+    repeated: int = 0
+    """Lines that were known already."""
+    rejected: int = 0
+    staked: dict[str, int] = field(default_factory=dict)
+    """Minor units by currency; refused bets do not count."""
+    returned: dict[str, int] = field(default_factory=dict)
+    commission: dict[str, int] = field(default_factory=dict)
+
+
+Rejected = Callable[[int, LineError, bytes], None]
+Progress = Callable[[int], None]
+"""Told how many bytes of the file were read."""
+
+
+@dataclass
+class _DepositFlight:
+    """A deposit that wallet has not answered yet."""
+
+    accounts: frozenset[str]
+    answer: Future[Any]
+    number: int
+    raw: bytes
+    table: None = None
+
+    def advance(self) -> None:
+        pass
+
+    @property
+    def finished(self) -> bool:
+        return self.answer.done()
+
+
+@dataclass
+class _CoupFlight:
+    """A coup on its way, with the line that it came from."""
+
+    line: CoupLine
+    flight: CoupFlight
+    accounts: frozenset[str]
+    table: str
+    number: int
+    raw: bytes
+    known: bool
+
+    def advance(self) -> None:
+        self.flight.advance()
+
+    @property
+    def finished(self) -> bool:
+        return self.flight.finished
+
+
+class Ingest:
+    """Reads one file into a room."""
+
+    def __init__(
+        self,
+        room: Room,
+        settlements: SettlementsFile,
+        rejected: Rejected,
+        progress: Progress,
+        houses: Mapping[str, House] | None = None,
+    ) -> None:
+        self.report = IngestReport()
+        self._room, self._settlements, self._rejected, self._progress = room, settlements, rejected, progress
+        self._houses = houses or shipped_houses()
+        self._flying: deque[_DepositFlight | _CoupFlight] = deque()
+        self._busy_accounts: set[str] = set()
+        self._busy_tables: set[str] = set()
+        self._written = _WrittenCoups()
+        self._operator = room.settings.operator
+
+    def read(self, source: IO[bytes]) -> IngestReport:
+        """Take the whole file through, and wait until audit has seen all of it."""
+        seen = 0
+        for number, raw in _lines_of(source):
+            seen += len(raw)
+            if raw.strip():
+                self.report.lines += 1
+                try:
+                    self._take(number, raw)
+                except LineError as error:
+                    self._reject(number, error, raw)
+            self._progress(seen)
+        while self._flying:
+            self._move()
+        self._room.settle()
+        return self.report
+
+    # One line.
+
+    def _take(self, number: int, raw: bytes) -> None:
+        if len(raw) > _LINE_BYTES_MAX:
+            raise LineError("line", f"is longer than {_LINE_BYTES_MAX} bytes")
+        line = parse_line(raw, self._houses)
+        if isinstance(line, DepositLine):
+            accounts = frozenset((line.account,))
+            self._wait_for(accounts, None)
+            self._deposit(line, accounts, number, raw)
+        else:
+            accounts = frozenset(bet.account for bet in line.bets)
+            self._wait_for(accounts, line.table)
+            self._coup(line, accounts, number, raw)
+
+    def _wait_for(self, accounts: frozenset[str], table: str | None) -> None:
+        """Let what this line depends on land first; it must see the balances that a reader would expect."""
+        while (
+            len(self._flying) >= _IN_FLIGHT_MAX
+            or not self._busy_accounts.isdisjoint(accounts)
+            or table in self._busy_tables
+        ):
+            self._move()
+
+    def _deposit(self, line: DepositLine, accounts: frozenset[str], number: int, raw: bytes) -> None:
+        command = Deposit(
+            operator=self._operator,
+            account=line.account,
+            tx=line.tx,
+            currency=line.currency,
+            amount=line.amount,
+        )
+        content = deposit_content(line.currency, line.amount)
+        known = self._transactions([(line.account, line.tx)])
+        self._refuse_conflict(known.get((line.account, line.tx)), content, "")
+        self._fly(_DepositFlight(accounts, self._room.wallet.submit(command), number, raw))
+
+    def _coup(self, line: CoupLine, accounts: frozenset[str], number: int, raw: bytes) -> None:
+        key = CoupKey(self._operator, line.table, line.shoe, line.coup)
+        known = self._transactions([(bet.account, bet.tx) for bet in line.bets])
+        for bet in line.bets:
+            content = bet_content(key, seat=bet.seat, spot=bet.spot, currency=bet.currency, stake=bet.stake)
+            self._refuse_conflict(known.get((bet.account, bet.tx)), content, f"bets[{bet.index}].")
+        finished = self._finished_with_other_bets(line, key, known)
+        opening = OpenCoup(
+            operator=self._operator,
+            table=line.table,
+            shoe=line.shoe,
+            coup=line.coup,
+            cards=line.cards,
+            dealer_seat=line.dealer_seat,
+        )
+        bets = [
+            PlaceBet(
+                operator=self._operator,
+                table=line.table,
+                shoe=line.shoe,
+                coup=line.coup,
+                account=bet.account,
+                tx=bet.tx,
+                seat=bet.seat,
+                spot=bet.spot,
+                currency=bet.currency,
+                stake=bet.stake,
+            )
+            for bet in line.bets
+        ]
+        before = [] if finished else self._table_ready(line)
+        flight = CoupFlight(self._room, opening, [] if finished else bets, before)
+        self._fly(_CoupFlight(line, flight, accounts, line.table, number, raw, finished))
+
+    def _table_ready(self, line: CoupLine) -> list[TableCommand]:
+        """Commands that open the table, or set the house that this line plays by."""
+        table = self._room.game.service.state.tables.get((self._operator, line.table))
+        if table is None:
+            return [
+                OpenTable(
+                    operator=self._operator,
+                    table=line.table,
+                    house=line.house,
+                    shard=self._room.settings.shard,
+                    seats=max(line.house.table.seats),
+                    source="recorded",
+                )
+            ]
+        if table.house != line.house:
+            return [SetHouse(operator=self._operator, table=line.table, house=line.house)]
+        return []
+
+    # What wallet knows already.
+
+    def _transactions(self, asked: list[tuple[str, str]]) -> dict[tuple[str, str], Transaction]:
+        """Past transactions, by the operator's reference and the transaction id."""
+        db = self._room.wallet_reader
+        with db.begin():
+            ids = wallet_store.find_references(db, [(self._operator, account) for account, _ in asked])
+            keys = {
+                TransactionKey(ids[self._operator, account], tx): (account, tx)
+                for account, tx in asked
+                if (self._operator, account) in ids
+            }
+            found = wallet_store.find_transactions(db, keys)
+        return {keys[key]: transaction for key, transaction in found.items()}
+
+    def _refuse_conflict(
+        self, known: Transaction | None, content: dict[str, str | int | None], path: str
+    ) -> None:
+        if known is None:
+            return
+        differing = conflicting_fields(known.content, content)
+        if differing:
+            name = "tx" if differing[0] in ("operation", "table", "shoe", "coup") else differing[0]
+            raise LineError(
+                path + name,
+                f"transaction {known.key.tx!r} was used before with another {', '.join(differing)}",
+            )
+
+    def _finished_with_other_bets(
+        self, line: CoupLine, key: CoupKey, known: Mapping[tuple[str, str], Transaction]
+    ) -> bool:
+        """Whether the coup is over already.
+
+        Raises:
+            LineError: it is over, with other bets than this line's.
+        """
+        db = self._room.wallet_reader
+        with db.begin():
+            phase = wallet_store.find_coups(db, [key]).get(key, ("open", 0))[0]
+            if phase == "open":
+                return False
+            recorded = wallet_store.bets_of_coup(db, key)
+        for bet in line.bets:
+            if (bet.account, bet.tx) not in known:
+                raise LineError(
+                    f"bets[{bet.index}].tx",
+                    f"coup {line.coup} of shoe {line.shoe!r} is over and was recorded without this bet",
+                )
+        if len(recorded) != len(line.bets):
+            raise LineError("bets", f"coup {line.coup} of shoe {line.shoe!r} was recorded with {len(recorded)} bets")
+        return phase != "sealed"
+
+    # Moving on.
+
+    def _fly(self, flight: _DepositFlight | _CoupFlight) -> None:
+        self._flying.append(flight)
+        self._busy_accounts |= flight.accounts
+        if flight.table is not None:
+            self._busy_tables.add(flight.table)
+
+    def _move(self) -> None:
+        """One step of the room, then of every flight; those at the head that are done are written down."""
+        moved = self._room.step()
+        for flight in self._flying:
+            flight.advance()
+        landed = 0
+        while self._flying and self._flying[0].finished:
+            self._land(self._flying.popleft())
+            landed += 1
+        if landed:
+            self._busy_accounts = set().union(*(each.accounts for each in self._flying))
+            self._busy_tables = {each.table for each in self._flying if each.table is not None}
+        elif not moved and not self._room.step() and not any(f.finished for f in self._flying):
+            for flight in self._flying:
+                flight.advance()
+            if not self._room.step():
+                raise Stalled("a recorded coup does not move on; is the room held up? ask the services' /readyz")
+
+    def _land(self, flight: _DepositFlight | _CoupFlight) -> None:
+        if isinstance(flight, _DepositFlight):
+            taken = flight.answer.result()
+            self.report.deposits += 1
+            self.report.repeated += taken.replayed
+            return
+        refusal = flight.flight.refusal
+        if refusal is not None:
+            if refusal.code == "TEMPORARY":
+                raise refusal
+            self._reject(flight.number, LineError(refusal.field, refusal.words), flight.raw)
+            return
+        self._write(flight)
+
+    def _write(self, flight: _CoupFlight) -> None:
+        key = CoupKey(self._operator, flight.line.table, flight.line.shoe, flight.line.coup)
+        self.report.coups += 1
+        self.report.repeated += flight.known
+        if not self._written.add(key):
+            return  # this very file had the line before: a row a bet, not two
+        for row in self._settlements.write_coup(self._room, key):
+            self.report.bets += 1
+            if row.status == "refused":
+                self.report.refused_bets += 1
+                continue
+            for sums, amount in (
+                (self.report.staked, row.stake),
+                (self.report.returned, row.returned),
+                (self.report.commission, row.commission),
+            ):
+                sums[row.currency] = sums.get(row.currency, 0) + amount
+
+    def _reject(self, number: int, error: LineError, raw: bytes) -> None:
+        self.report.rejected += 1
+        self._rejected(number, error, raw)
+
+
+class _WrittenCoups:
+    """Which coups this run has written rows for. On disk, so that a long file does not fill the memory."""
+
+    def __init__(self) -> None:
+        self._connection = sqlite3.connect("", isolation_level=None)
+        self._connection.execute("PRAGMA synchronous=OFF")
+        self._connection.execute("PRAGMA journal_mode=OFF")
+        self._connection.execute(
+            'CREATE TABLE written ("table", shoe, coup, PRIMARY KEY ("table", shoe, coup)) WITHOUT ROWID'
+        )
+
+    def add(self, key: CoupKey) -> bool:
+        """True where the coup was not there yet."""
+        cursor = self._connection.execute(
+            "INSERT OR IGNORE INTO written VALUES (?, ?, ?)", (key.table, key.shoe, key.coup)
+        )
+        return cursor.rowcount == 1
+
+
+def _lines_of(source: IO[bytes]) -> Iterator[tuple[int, bytes]]:
+    """Numbered lines. One that is too long is cut, and its rest passed over, so that memory stays bounded."""
+    number = 0
+    while raw := source.readline(_LINE_BYTES_MAX + 1):
+        number += 1
+        yield number, raw
+        while len(raw) > _LINE_BYTES_MAX and not raw.endswith(b"\n"):
+            raw = source.readline(_LINE_BYTES_MAX + 1)

@@ -1,0 +1,1 @@
+"""The buses: one embedded log on SQLite; Apache Kafka follows behind the same port."""

@@ -1,0 +1,137 @@
+"""A durable log in one SQLite file: the bus of a single machine.
+
+A topic has one partition. Offsets rise through the whole file, so a topic's offsets have gaps, as
+Kafka's may. Several processes can share the file. A publish is one transaction with
+``synchronous=FULL``: when it returns, the records survive a power cut.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from services.runtime.ports import BusUnavailable, Delivery, Offsets, Record
+
+_SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS topic (
+    id INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE
+);
+CREATE TABLE IF NOT EXISTS record (
+    "offset" INTEGER PRIMARY KEY,
+    topic_id INTEGER NOT NULL REFERENCES topic (id),
+    "key" TEXT NOT NULL,
+    body BLOB NOT NULL,
+    signature BLOB
+);
+"""
+_SELECT: Final = 'SELECT "offset", topic_id, "key", body, signature FROM record WHERE "offset" > ?'
+_READ_PAGE: Final = 1_000
+_BUSY_SECONDS: Final = 10.0
+
+
+class EmbeddedBus:
+    """The log in ``path``, made if it is not there. ``read_only`` never writes, not even the schema."""
+
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+        self._path, self._read_only = path, read_only
+        self._connection = self._connect()
+        self._topics: dict[str, int] = {}
+        if not read_only:
+            self._connection.executescript(_SCHEMA)
+
+    def _connect(self) -> sqlite3.Connection:
+        target = f"file:{self._path.as_posix()}?mode=ro" if self._read_only else str(self._path)
+        connection = sqlite3.connect(
+            target, uri=self._read_only, isolation_level=None, timeout=_BUSY_SECONDS, check_same_thread=False
+        )
+        if not self._read_only:
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.execute("PRAGMA synchronous=FULL")
+        return connection
+
+    def publish(self, records: Sequence[Record]) -> None:
+        if not records:
+            return
+        try:
+            rows = [(self._topic_id(each.topic), each.key, each.body, each.signature) for each in records]
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                self._connection.executemany(
+                    'INSERT INTO record (topic_id, "key", body, signature) VALUES (?, ?, ?, ?)', rows
+                )
+                self._connection.execute("COMMIT")
+            except BaseException:
+                self._connection.execute("ROLLBACK")
+                raise
+        except sqlite3.Error as error:
+            raise BusUnavailable(f"the embedded bus {self._path.name} does not take records: {error}") from error
+
+    def subscribe(self, group: str, topics: Sequence[str], start: Offsets) -> EmbeddedSubscription:
+        del group  # a consumer's positions live in its own store
+        wanted = {self._topic_id(topic): topic for topic in topics}
+        after = min((start.get((topic, 0), 0) for topic in topics), default=0) - 1
+        return EmbeddedSubscription(self._connect(), wanted, after)
+
+    def read(self, topic: str) -> Iterator[Delivery]:
+        known = self._known_topic(topic)
+        after = -1
+        while known is not None:
+            page = self._connection.execute(
+                f"{_SELECT} AND topic_id = ? ORDER BY 1 LIMIT ?", (after, known, _READ_PAGE)
+            ).fetchall()
+            if not page:
+                return
+            for offset, _, key, body, signature in page:
+                yield Delivery(topic, 0, offset, key, bytes_of(body), signature)
+            after = page[-1][0]
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _known_topic(self, name: str) -> int | None:
+        row = self._connection.execute("SELECT id FROM topic WHERE name = ?", (name,)).fetchone()
+        return None if row is None else int(row[0])
+
+    def _topic_id(self, name: str) -> int:
+        if name not in self._topics:
+            self._connection.execute("INSERT OR IGNORE INTO topic (name) VALUES (?)", (name,))
+            known = self._known_topic(name)
+            assert known is not None, "a topic that was just inserted is there"
+            self._topics[name] = known
+        return self._topics[name]
+
+
+class EmbeddedSubscription:
+    """Reads on from an offset, over a connection of its own."""
+
+    def __init__(self, connection: sqlite3.Connection, topics: dict[int, str], after: int) -> None:
+        self._connection, self._topics, self._after = connection, topics, after
+        marks = ",".join("?" * len(topics))
+        self._query = f"{_SELECT} AND topic_id IN ({marks}) ORDER BY 1 LIMIT ?"
+
+    def poll(self, records_max: int) -> Sequence[Delivery]:
+        try:
+            page = self._connection.execute(self._query, (self._after, *self._topics, records_max)).fetchall()
+        except sqlite3.Error as error:
+            raise BusUnavailable(f"the embedded bus cannot be read: {error}") from error
+        if page:
+            self._after = page[-1][0]
+        topics = self._topics
+        return [
+            Delivery(topics[topic_id], 0, offset, key, bytes_of(body), signature)
+            for offset, topic_id, key, body, signature in page
+        ]
+
+    def commit(self, offsets: Offsets) -> None:
+        """Nothing to do: nobody else looks."""
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def bytes_of(value: object) -> bytes:
+    """The bytes of a stored body, also where somebody's tool has turned the blob into text."""
+    return value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogatepass")

@@ -1,0 +1,35 @@
+"""The gaming day: from one cut-off to the next in the operator's zone.
+
+One function defines it for everybody; it is stored with every event when the event is written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from functools import lru_cache
+from zoneinfo import ZoneInfo
+
+
+@dataclass(frozen=True, slots=True)
+class GamingCalendar:
+    """An operator's zone and the local time at which a gaming day begins (default 06:00)."""
+
+    zone: str = "UTC"
+    cut_off: time = time(6)
+
+    def day(self, moment: datetime) -> date:
+        """The gaming day of an aware moment; on the days the clocks change it has 23 or 25 hours."""
+        local = moment.astimezone(_zone(self.zone))
+        before = local.time().replace(tzinfo=None) < self.cut_off
+        return local.date() - timedelta(days=1) if before else local.date()
+
+
+@lru_cache(maxsize=64)
+def _zone(name: str) -> ZoneInfo:
+    return ZoneInfo(name)
+
+
+def rfc3339(moment: datetime) -> str:
+    """UTC with microseconds and ``Z``, always of the same length, so that it sorts as text."""
+    return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -1,0 +1,47 @@
+"""Databases: how they are opened, and brought up to date by each service's Alembic migrations."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import Connection, Engine, NullPool, create_engine, event
+
+
+def open_sqlite(path: Path, *, writer: bool) -> Engine:
+    """An engine on a SQLite file: WAL and ``synchronous=FULL``.
+
+    A writer's transactions take the lock when they begin, so that two writers meet at once and not at
+    the commit. A reader's never block it.
+    """
+    engine = create_engine(
+        f"sqlite:///{path}", poolclass=NullPool, connect_args={"check_same_thread": False, "timeout": 10}
+    )
+
+    @event.listens_for(engine, "connect")
+    def _configure(connection: sqlite3.Connection, _: Any) -> None:
+        connection.isolation_level = None  # the driver's own transaction handling is switched off
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute("PRAGMA foreign_keys=ON")
+        if not writer:
+            connection.execute("PRAGMA query_only=ON")
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writer else "BEGIN")
+
+    return engine
+
+
+def migrate(engine: Engine, service: str) -> None:
+    """Bring the database of a service to the newest of ``services/<service>/migrations``."""
+    config = Config()
+    config.set_main_option("script_location", f"services.{service}:migrations")
+    config.set_main_option("path_separator", "os")
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")

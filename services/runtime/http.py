@@ -1,0 +1,105 @@
+"""What every service's HTTP shell has: health, readiness, metrics, and refusals as problem documents.
+
+There is no authentication yet, so a service listens on the loopback interface only (``process``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final, TypeVar
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from schemas.refusal import Refusal
+from services.runtime.writer import Writer
+
+C = TypeVar("C")
+
+_STATUS: Final[Mapping[str, int]] = {
+    "TEMPORARY": 503,
+    "IDEMPOTENCY_CONFLICT": 409,
+    "COUP_KNOWN": 409,
+    "TABLE_KNOWN": 409,
+    "TABLE_BUSY": 409,
+    "COUP_UNKNOWN": 404,
+    "TABLE_UNKNOWN": 404,
+    "ACCOUNT_UNKNOWN": 404,
+}
+_RETRYABLE: Final = frozenset({"TEMPORARY", "COUP_UNKNOWN", "TABLE_BUSY"})
+_PROBLEM: Final = "application/problem+json"
+
+
+def problem(code: str, field: str, words: str) -> JSONResponse:
+    """An RFC 9457 problem document with our code, the field, and whether to send the same again."""
+    status = _STATUS.get(code, 422)
+    retryable = code in _RETRYABLE
+    return JSONResponse(
+        {
+            "type": "about:blank",
+            "title": code.replace("_", " ").capitalize(),
+            "status": status,
+            "detail": words,
+            "code": code,
+            "field": field or None,
+            "retryable": retryable,
+        },
+        status_code=status,
+        media_type=_PROBLEM,
+        headers={"Retry-After": "1"} if status == 503 else None,
+    )
+
+
+def service_app(writer: Writer[Any], title: str, description: str) -> FastAPI:
+    """An application with ``/healthz``, ``/readyz`` and ``/metrics``, to which a service adds its routes."""
+    app = FastAPI(title=title, description=description, version="1", openapi_url="/v1/openapi.json")
+
+    @app.exception_handler(Refusal)
+    async def _refused(_: Request, refusal: Refusal) -> Response:
+        return problem(refusal.code, refusal.field, refusal.words)
+
+    @app.exception_handler(RequestValidationError)
+    async def _invalid(_: Request, error: RequestValidationError) -> Response:
+        first = error.errors()[0]
+        field = ".".join(str(key) for key in first["loc"] if key != "body")
+        return problem("INVALID", field, str(first["msg"]).removeprefix("Value error, "))
+
+    @app.get("/healthz", tags=["operations"])
+    async def healthz() -> dict[str, str]:
+        """The process answers."""
+        return {"status": "ok"}
+
+    @app.get("/readyz", tags=["operations"])
+    async def readyz() -> Response:
+        """The service can do its work: its writer runs, the bus is there, no stream is held."""
+        reasons = []
+        if writer.stopped is not None:
+            reasons.append(f"the writer stopped: {writer.stopped}")
+        if not writer.bus_reachable:
+            reasons.append("the bus does not take our events")
+        reasons += [f"{stream}: {reason}" for stream, reason in writer.inbox.held.items()]
+        body = {"status": "not ready" if reasons else "ready", "reasons": reasons}
+        return JSONResponse(body, status_code=503 if reasons else 200)
+
+    @app.get("/metrics", tags=["operations"])
+    async def metrics() -> Response:
+        """Everything that the service counts, for Prometheus."""
+        return Response(generate_latest(writer.metrics.registry), media_type=CONTENT_TYPE_LATEST)
+
+    return app
+
+
+async def ask(writer: Writer[C], command: C) -> Any:
+    """Submit a command and wait until it is committed.
+
+    Raises:
+        Refusal: it was refused, or could not be committed in time (``TEMPORARY``).
+    """
+    try:
+        return await asyncio.wait_for(asyncio.wrap_future(writer.submit(command)), timeout=5.0)
+    except TimeoutError:
+        words = "no answer in five seconds: the outcome is unknown, ask again with the same id"
+        raise Refusal("TEMPORARY", "", words) from None

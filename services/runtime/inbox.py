@@ -1,0 +1,203 @@
+"""The inbox is a number: the last sequence applied of each incoming stream.
+
+A smaller one is a duplicate and is skipped. A gap, a break in the hash chain, or an event that this
+program is too old for *holds* that stream, and only that one, until the right next event arrives, which
+only the producer's original bytes can be. What is not ours, or cannot be read, goes to the dead letters
+and never counts as a place in a stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+from sqlalchemy.dialects.sqlite import insert as sqlite_insert
+
+from schemas.envelope import FIRST_PREVIOUS, NewerVersion, NotOurs, Recorded, UnknownType, decode, hash_of
+from services.runtime.ports import Delivery
+from services.runtime.tables import ConsumerOffsetRow, DeadLetterRow, InboxRow, table_of
+from services.runtime.topics import topic_of
+
+_INBOX: Final = table_of(InboxRow)
+_OFFSET: Final = table_of(ConsumerOffsetRow)
+_DEAD: Final = table_of(DeadLetterRow)
+
+
+class Verdict(StrEnum):
+    """What became of a delivery."""
+
+    APPLIED = "applied"
+    SKIPPED = "skipped"
+    """Of a type that this program does not know: it keeps its place."""
+    DUPLICATE = "duplicate"
+    OTHER_BYTES = "other_bytes"
+    """The place of the last applied event, with other bytes: evidence that something was changed."""
+    GAP = "gap"
+    CHAIN_BREAK = "chain_break"
+    NEWER = "newer"
+    NOT_OURS = "not_ours"
+
+
+@dataclass(slots=True)
+class _Place:
+    sequence: int = 0
+    hash: str = FIRST_PREVIOUS
+    held_at: tuple[str, int, int] | None = None
+    held_reason: str | None = None
+
+
+class Inbox:
+    """What was applied of every incoming stream. In memory; ``save`` writes it with the effects."""
+
+    def __init__(self, db: Connection) -> None:
+        self._places: dict[str, _Place] = {}
+        self._offsets: dict[tuple[str, int], int] = {}
+        self._touched: set[str] = set()
+        self._moved: set[tuple[str, int]] = set()
+        self._dead: list[dict[str, Any]] = []
+        for row in db.execute(sa.select(_INBOX)):
+            held = None if row.held_reason is None else (row.held_topic, row.held_partition, row.held_offset)
+            self._places[row.stream] = _Place(row.sequence, row.hash, held, row.held_reason)
+        for row in db.execute(sa.select(_OFFSET)):
+            self._offsets[row.topic, row.partition] = row.next
+
+    @property
+    def start(self) -> dict[tuple[str, int], int]:
+        """Where to start reading: behind what was seen, but not behind a held stream's place."""
+        start = dict(self._offsets)
+        for place in self._places.values():
+            if place.held_at is not None:
+                topic, partition, offset = place.held_at
+                start[topic, partition] = min(offset, start.get((topic, partition), offset))
+        return start
+
+    @property
+    def held(self) -> dict[str, str]:
+        """Streams that wait for an event, and why."""
+        return {stream: place.held_reason for stream, place in self._places.items() if place.held_reason}
+
+    def admit(self, delivery: Delivery, received_at: str) -> tuple[Verdict, Recorded[Any] | None]:
+        """What this delivery is; with the event, where it is the next of its stream and must be applied."""
+        partition = (delivery.topic, delivery.partition)
+        self._offsets[partition] = delivery.offset + 1
+        self._moved.add(partition)
+        try:
+            event = decode(delivery.body)
+        except UnknownType as unknown:
+            envelope = unknown.envelope
+            verdict = self._place(delivery, envelope.stream, envelope.sequence, envelope.previous, unknown.hash)
+            return (Verdict.SKIPPED if verdict is Verdict.APPLIED else verdict), None
+        except NewerVersion as newer:
+            if self._last(newer.envelope.stream).sequence + 1 == newer.envelope.sequence:
+                self._hold(delivery, newer.envelope.stream, str(newer))
+                return Verdict.NEWER, None
+            verdict = self._place(
+                delivery, newer.envelope.stream, newer.envelope.sequence, "", hash_of(delivery.body)
+            )
+            return verdict, None
+        except NotOurs as reason:
+            return self._bury(delivery, str(reason), received_at)
+        if topic_of(event.stream) != delivery.topic:
+            return self._bury(
+                delivery, f"an event of stream {event.stream} has no place on {delivery.topic}", received_at
+            )
+        verdict = self._place(delivery, event.stream, event.sequence, event.envelope.previous, event.hash)
+        return verdict, event if verdict is Verdict.APPLIED else None
+
+    def hold(self, delivery: Delivery, event: Recorded[Any], reason: str) -> None:
+        """Take back that an event was applied: it cannot be, and its stream waits at its place."""
+        place = self._last(event.stream)
+        place.sequence, place.hash = event.sequence - 1, event.envelope.previous
+        self._hold(delivery, event.stream, reason)
+
+    def save(self, db: Connection) -> None:
+        """Write what changed, in the transaction of the effects."""
+        if self._touched:
+            rows = []
+            for stream in sorted(self._touched):
+                place = self._places[stream]
+                topic, partition, offset = place.held_at or (None, None, None)
+                rows.append(
+                    {
+                        "stream": stream,
+                        "sequence": place.sequence,
+                        "hash": place.hash,
+                        "held_topic": topic,
+                        "held_partition": partition,
+                        "held_offset": offset,
+                        "held_reason": place.held_reason,
+                    }
+                )
+            upsert(db, _INBOX, rows)
+            self._touched.clear()
+        if self._moved:
+            upsert(
+                db,
+                _OFFSET,
+                [{"topic": t, "partition": p, "next": self._offsets[t, p]} for t, p in sorted(self._moved)],
+            )
+            self._moved.clear()
+        if self._dead:
+            db.execute(sqlite_insert(_DEAD).on_conflict_do_nothing(), self._dead)
+            self._dead.clear()
+
+    def _last(self, stream: str) -> _Place:
+        return self._places.setdefault(stream, _Place())
+
+    def _place(self, delivery: Delivery, stream: str, sequence: int, previous: str, hash_: str) -> Verdict:
+        place = self._last(stream)
+        if sequence <= place.sequence:
+            other = sequence == place.sequence and hash_ != place.hash
+            return Verdict.OTHER_BYTES if other else Verdict.DUPLICATE
+        if sequence > place.sequence + 1:
+            self._hold(delivery, stream, f"events {place.sequence + 1} to {sequence - 1} are missing")
+            return Verdict.GAP
+        if previous != place.hash:
+            self._hold(delivery, stream, f"event {sequence} does not follow the bytes of event {place.sequence}")
+            return Verdict.CHAIN_BREAK
+        place.sequence, place.hash, place.held_at, place.held_reason = sequence, hash_, None, None
+        self._touched.add(stream)
+        return Verdict.APPLIED
+
+    def _hold(self, delivery: Delivery, stream: str, reason: str) -> None:
+        place = self._last(stream)
+        if place.held_at is None:
+            place.held_at = (delivery.topic, delivery.partition, delivery.offset)
+            place.held_reason = reason
+            self._touched.add(stream)
+
+    def _bury(self, delivery: Delivery, reason: str, received_at: str) -> tuple[Verdict, None]:
+        self._dead.append(
+            {
+                "topic": delivery.topic,
+                "partition": delivery.partition,
+                "offset": delivery.offset,
+                "reason": reason,
+                "body": delivery.body,
+                "received_at": received_at,
+            }
+        )
+        return Verdict.NOT_OURS, None
+
+
+def upsert(db: Connection, table: sa.Table, rows: Iterable[dict[str, Any]]) -> None:
+    """Insert rows, or replace those with the same primary key."""
+    statement = _upserts.get(table.name)
+    if statement is None:
+        insert = sqlite_insert(table)
+        keys = [column.name for column in table.primary_key]
+        changed = {c.name: insert.excluded[c.name] for c in table.columns if c.name not in keys}
+        statement = (
+            insert.on_conflict_do_update(index_elements=keys, set_=changed)
+            if changed
+            else insert.on_conflict_do_nothing()
+        )
+        _upserts[table.name] = statement
+    db.execute(statement, list(rows))
+
+
+_upserts: dict[str, sa.Executable] = {}

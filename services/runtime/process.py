@@ -1,0 +1,90 @@
+"""A service as a process of its own: one thread steps the writer, the main thread answers HTTP.
+
+SIGTERM and SIGINT stop HTTP first, then the writer after the batch that it is in; what was not committed
+was not answered either.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import threading
+from typing import Any, Final
+
+import uvicorn
+from fastapi import FastAPI
+
+from services.runtime.writer import Writer, WriterStopped
+
+_IDLE_SECONDS: Final = 0.01
+
+log = logging.getLogger(__name__)
+
+
+class OpenToTheWorld(ValueError):
+    """A host that is not loopback, for a service that asks nobody who he is."""
+
+
+def check_host(host: str) -> None:
+    """Refuse to listen where others could reach a service without authentication.
+
+    Raises:
+        OpenToTheWorld: ``host`` is not a loopback address.
+    """
+    try:
+        loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        loopback = False
+    if not loopback:
+        raise OpenToTheWorld(
+            f"{host!r} is not a loopback address. The services do not authenticate callers yet, "
+            "so they listen on 127.0.0.1, ::1 or localhost only"
+        )
+
+
+class WriterThread(threading.Thread):
+    """Steps a writer until it is told to stop."""
+
+    def __init__(self, writer: Writer[Any], on_failure: threading.Event) -> None:
+        super().__init__(name=f"{writer.service.name}-writer", daemon=True)
+        self._writer, self._failure, self._halt = writer, on_failure, threading.Event()
+
+    def run(self) -> None:
+        while not self._halt.is_set():
+            try:
+                if self._writer.step() == 0:
+                    self._writer.wait(_IDLE_SECONDS)
+            except WriterStopped as reason:
+                log.critical("the %s writer stopped: %s", self._writer.service.name, reason)
+                self._failure.set()
+                return
+
+    def finish(self) -> None:
+        """Let the present batch end, then close the writer."""
+        self._halt.set()
+        self.join()
+        self._writer.close()
+
+
+class _Server(uvicorn.Server):
+    """Stops by itself when the writer does: a service that cannot write must not look alive."""
+
+    def __init__(self, config: uvicorn.Config, failure: threading.Event) -> None:
+        super().__init__(config)
+        self._failure = failure
+
+    async def on_tick(self, counter: int) -> bool:
+        return await super().on_tick(counter) or self._failure.is_set()
+
+
+def serve(writer: Writer[Any], app: FastAPI, host: str, port: int) -> int:
+    """Run until a signal. Returns the exit status: 0, or 1 where the writer failed."""
+    check_host(host)
+    failure = threading.Event()
+    thread = WriterThread(writer, failure)
+    thread.start()
+    try:
+        _Server(uvicorn.Config(app, host=host, port=port, log_level="warning"), failure).run()
+    finally:
+        thread.finish()
+    return 1 if failure.is_set() else 0

@@ -1,0 +1,65 @@
+"""What a service gives to the runtime: a pure core, and how its tables are read and written.
+
+The writer (``services.runtime.writer``) calls these methods, always from one thread, in the order:
+``load`` once; then for each batch ``prepare``, ``react`` and ``decide`` for what came in, ``evolve`` for
+every event that this made, and ``save``. All of a batch is one database transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeVar
+
+from sqlalchemy import Connection
+
+from schemas.envelope import Recorded
+from schemas.events.base import Payload
+
+C = TypeVar("C", contravariant=True)
+
+
+class Service(Protocol[C]):
+    """One service, without the world around it."""
+
+    name: str
+    """``game``, ``wallet`` or ``audit``: its topic is ``<name>.events``."""
+    consumes: tuple[str, ...]
+    """The topics that it reads."""
+
+    def load(self, db: Connection) -> None:
+        """Make the state from the tables, at the start."""
+
+    def prepare(self, db: Connection, events: Sequence[Recorded[Any]], commands: Sequence[C]) -> None:
+        """Bring into the state what this batch may ask for and memory does not hold."""
+
+    def react(self, event: Recorded[Any]) -> Sequence[Payload]:
+        """What another service's event makes this one say. Pure: called before anything changes."""
+
+    def observe(self, event: Recorded[Any]) -> None:
+        """Fold another service's event into the state, before what it made this service say."""
+
+    def decide(self, command: C) -> Sequence[Payload]:
+        """What a command makes this service say. Pure.
+
+        Raises:
+            schemas.refusal.Refusal: the command cannot be carried out; nothing happens.
+        """
+
+    def evolve(self, event: Recorded[Any]) -> None:
+        """Fold an event of this service into the state."""
+
+    def answer(self, command: C, events: Sequence[Recorded[Any]]) -> Any:
+        """The reply to a command, after its events were folded in.
+
+        Raises:
+            schemas.refusal.Refusal: the events say that the command was refused.
+        """
+
+    def overdue(self, now: str) -> Sequence[C]:
+        """Commands that are due by themselves at this time (an envelope's time), such as time limits."""
+
+    def stream_of(self, payload: Payload) -> str:
+        """The stream that an event of this service belongs to."""
+
+    def save(self, db: Connection) -> None:
+        """Write to the tables what this batch changed in the state."""

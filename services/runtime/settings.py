@@ -1,0 +1,67 @@
+"""Settings that come from the environment, checked once at the start."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import time
+from typing import Final
+from zoneinfo import available_timezones
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from schemas.events.base import OperatorName
+from services.runtime.calendar import GamingCalendar
+
+_PREFIX: Final = "SABOT_"
+
+
+class SettingsError(ValueError):
+    """A setting that cannot be taken, in words."""
+
+
+class Settings(BaseModel):
+    """What an installation decides. Each field is read from ``SABOT_<NAME>``."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    operator: OperatorName = "main"
+    """Who the tables and accounts belong to, where nobody says otherwise."""
+    shard: OperatorName = "main"
+    """The wallet shard of this process."""
+    zone: str = "UTC"
+    """The operator's time zone, an IANA name such as Europe/Amsterdam."""
+    cut_off: time = time(6)
+    """Local time at which a gaming day begins."""
+    seal_timeout_seconds: int = Field(default=30, ge=1, le=3600)
+    """A coup whose bets are not sealed in this time is void."""
+
+    @field_validator("zone")
+    @classmethod
+    def _known_zone(cls, zone: str) -> str:
+        if zone not in available_timezones():
+            raise ValueError(f"{zone!r} is not a time zone; write an IANA name such as Europe/Amsterdam")
+        return zone
+
+    @property
+    def calendar(self) -> GamingCalendar:
+        """The operator's gaming days."""
+        return GamingCalendar(self.zone, self.cut_off)
+
+
+def settings_from(environment: Mapping[str, str]) -> Settings:
+    """The settings that these environment variables make.
+
+    Raises:
+        SettingsError: naming the variable.
+    """
+    values = {
+        name.removeprefix(_PREFIX).lower(): value
+        for name, value in environment.items()
+        if name.startswith(_PREFIX)
+    }
+    try:
+        return Settings.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = _PREFIX + str(first["loc"][0]).upper()
+        raise SettingsError(f"{name}: {first['msg'].removeprefix('Value error, ')}") from None

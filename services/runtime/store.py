@@ -1,0 +1,194 @@
+"""The event store: a service's own events, appended in the transaction of the tables that they change.
+
+One connection belongs to the writer. Readers open their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, Engine
+
+from schemas.envelope import FIRST_PREVIOUS, Recorded
+from services.runtime.tables import EventRow, OutboxRow, StreamRow, table_of
+
+_EVENT: Final = table_of(EventRow)
+_STREAM: Final = table_of(StreamRow)
+_OUTBOX: Final = table_of(OutboxRow)
+
+_INSERT_EVENTS: Final = sa.insert(_EVENT)
+_MOVE_HEAD: Final = (
+    sa.update(_STREAM)
+    .where(_STREAM.c.id == sa.bindparam("stream_id"))
+    .values(sequence=sa.bindparam("new_sequence"), hash=sa.bindparam("new_hash"))
+)
+_MARK_PUBLISHED: Final = sa.update(_OUTBOX).values(published=sa.bindparam("new_published"))
+_UNPUBLISHED: Final = (
+    sa.select(_EVENT.c.position, _EVENT.c.body, _EVENT.c.signature, _STREAM.c.name)
+    .join(_STREAM, _STREAM.c.id == _EVENT.c.stream_id)
+    .where(_EVENT.c.position > sa.bindparam("after"))
+    .order_by(_EVENT.c.position)
+    .limit(sa.bindparam("most"))
+)
+
+
+class SecondWriter(Exception):
+    """Somebody else writes to this store. This writer must stop: only one may be."""
+
+
+@dataclass(slots=True)
+class Head:
+    """The end of a stream: its database id, last sequence and last hash."""
+
+    id: int
+    sequence: int
+    hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """An event's bytes with their place in the store."""
+
+    position: int
+    stream: str
+    body: bytes
+    signature: bytes | None = None
+
+
+class EventStore:
+    """The events of one service, over the writer's connection."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._connection = engine.connect()
+        self._heads: dict[str, Head] = {}
+        self.position = 0
+        """Position of the last committed event."""
+        self.published = 0
+        """Position up to which the bus has acknowledged, as the store knows it."""
+        with self._connection.begin():
+            for row in self._connection.execute(sa.select(_STREAM)):
+                self._heads[row.name] = Head(row.id, row.sequence, row.hash)
+            self.position = self._connection.scalar(sa.select(sa.func.max(_EVENT.c.position))) or 0
+            self.published = self._connection.scalar(sa.select(_OUTBOX.c.published)) or 0
+
+    @contextmanager
+    def transaction(self) -> Iterator[Connection]:
+        """All or nothing. Leaving without an exception commits; there is no other commit."""
+        with self._connection.begin():
+            yield self._connection
+
+    def head(self, stream: str) -> tuple[int, str]:
+        """Sequence and hash of the stream's last event; 0 and the first ``previous`` where it has none."""
+        head = self._heads.get(stream)
+        return (0, FIRST_PREVIOUS) if head is None else (head.sequence, head.hash)
+
+    def append(self, db: Connection, events: Sequence[Recorded[Any]]) -> list[Stored]:
+        """Write events, each following its stream's head, inside the caller's transaction.
+
+        Raises:
+            SecondWriter: the place is taken already.
+        """
+        if not events:
+            return []
+        rows, stored = [], []
+        moved: dict[str, Head] = {}
+        try:
+            for event in events:
+                head = moved.get(event.stream) or self._open_head(db, event.stream)
+                assert event.sequence == head.sequence + 1, "events are appended without gaps"
+                moved[event.stream] = Head(head.id, event.sequence, event.hash)
+                position = self.position + len(rows) + 1
+                rows.append(
+                    {
+                        "position": position,
+                        "stream_id": head.id,
+                        "sequence": event.sequence,
+                        "body": event.body,
+                        "signature": None,
+                    }
+                )
+                stored.append(Stored(position, event.stream, event.body))
+            db.execute(_INSERT_EVENTS, rows)
+        except sa.exc.IntegrityError as error:
+            raise SecondWriter("another writer has appended to this store") from error
+        db.execute(
+            _MOVE_HEAD,
+            [
+                {"stream_id": head.id, "new_sequence": head.sequence, "new_hash": head.hash}
+                for head in moved.values()
+            ],
+        )
+        self._heads.update(moved)
+        self.position += len(rows)
+        return stored
+
+    def mark_published(self, db: Connection, position: int) -> None:
+        """Remember that the bus has acknowledged everything up to this position."""
+        if not db.execute(_MARK_PUBLISHED, {"new_published": position}).rowcount:
+            db.execute(sa.insert(_OUTBOX).values(published=position))
+        self.published = position
+
+    def unpublished(self, after: int, most: int) -> list[Stored]:
+        """Committed events behind a position, in order."""
+        with self._connection.begin():
+            rows = self._connection.execute(_UNPUBLISHED, {"after": after, "most": most})
+            return [Stored(row.position, row.name, row.body, row.signature) for row in rows]
+
+    def close(self) -> None:
+        """Give the connection back."""
+        self._connection.close()
+
+    def _open_head(self, db: Connection, stream: str) -> Head:
+        head = self._heads.get(stream)
+        if head is None:
+            key = db.execute(
+                sa.insert(_STREAM).values(name=stream, sequence=0, hash=FIRST_PREVIOUS)
+            ).inserted_primary_key
+            assert key is not None
+            head = Head(int(key[0]), 0, FIRST_PREVIOUS)
+        return head
+
+
+@dataclass(frozen=True, slots=True)
+class StreamHead:
+    """What a store recorded as the end of a stream."""
+
+    stream: str
+    sequence: int
+    hash: str
+
+
+def read_heads(db: Connection) -> list[StreamHead]:
+    """The recorded heads of all streams of a store, by name."""
+    rows = db.execute(sa.select(_STREAM).order_by(_STREAM.c.name))
+    return [StreamHead(row.name, row.sequence, row.hash) for row in rows]
+
+
+def read_stream(db: Connection, stream: str, first: int = 1) -> Iterator[tuple[int, bytes]]:
+    """Sequence and bytes of a stream's stored events from ``first`` on, in order, as they lie there."""
+    query = (
+        sa.select(_EVENT.c.sequence, _EVENT.c.body)
+        .join(_STREAM, _STREAM.c.id == _EVENT.c.stream_id)
+        .where(_STREAM.c.name == stream, _EVENT.c.sequence >= first)
+        .order_by(_EVENT.c.sequence)
+        .execution_options(yield_per=500)
+    )
+    for sequence, body in db.execute(query):
+        yield sequence, body if isinstance(body, bytes) else str(body).encode("utf-8", "surrogatepass")
+
+
+def read_all(db: Connection, after: int = 0) -> Iterator[Stored]:
+    """All stored events in the order in which they were committed."""
+    query = (
+        sa.select(_EVENT.c.position, _EVENT.c.body, _EVENT.c.signature, _STREAM.c.name)
+        .join(_STREAM, _STREAM.c.id == _EVENT.c.stream_id)
+        .where(_EVENT.c.position > after)
+        .order_by(_EVENT.c.position)
+        .execution_options(yield_per=500)
+    )
+    for row in db.execute(query):
+        yield Stored(row.position, row.name, row.body, row.signature)

@@ -1,0 +1,114 @@
+"""The tables that every service's database has: its events, and the bookkeeping around them.
+
+``stream`` and ``event`` hold the truth; ``outbox``, ``inbox``, ``consumer_offset`` and ``dead_letter`` say
+how far it has travelled. Everything else in a database is a projection.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+from sqlmodel import Field, SQLModel
+
+_Big = sa.BigInteger().with_variant(sa.Integer, "sqlite")
+
+
+class StreamRow(SQLModel, table=True):
+    """A stream of this service and its head."""
+
+    __tablename__ = "stream"
+
+    id: int | None = Field(default=None, primary_key=True)
+    name: str = Field(unique=True)
+    sequence: int = Field(sa_type=sa.BigInteger)
+    hash: str = Field(max_length=64)
+
+
+class EventRow(SQLModel, table=True):
+    """An event. ``position`` orders all of the service's events as they were committed.
+
+    The unique (stream, sequence) is what stops a second writer. Streams have integer ids because a text
+    key in that index makes batches six times slower on SQLite.
+    """
+
+    __tablename__ = "event"
+    __table_args__ = (sa.UniqueConstraint("stream_id", "sequence"),)
+
+    position: int = Field(sa_type=_Big, primary_key=True)
+    stream_id: int = Field(foreign_key="stream.id")
+    sequence: int = Field(sa_type=sa.BigInteger)
+    body: bytes
+    signature: bytes | None = None
+
+
+class OutboxRow(SQLModel, table=True):
+    """One row: the position up to which the bus has acknowledged everything."""
+
+    __tablename__ = "outbox"
+
+    id: int | None = Field(default=None, primary_key=True)
+    published: int = Field(sa_type=sa.BigInteger)
+
+
+class InboxRow(SQLModel, table=True):
+    """The last event applied of an incoming stream, and where the stream is held, if it is."""
+
+    __tablename__ = "inbox"
+
+    stream: str = Field(primary_key=True)
+    sequence: int = Field(sa_type=sa.BigInteger)
+    hash: str = Field(max_length=64)
+    held_topic: str | None = None
+    held_partition: int | None = None
+    held_offset: int | None = Field(default=None, sa_type=sa.BigInteger)
+    held_reason: str | None = None
+
+
+class ConsumerOffsetRow(SQLModel, table=True):
+    """Where to start reading a partition: a hint."""
+
+    __tablename__ = "consumer_offset"
+
+    topic: str = Field(primary_key=True)
+    partition: int = Field(primary_key=True)
+    next: int = Field(sa_type=sa.BigInteger)
+
+
+class DeadLetterRow(SQLModel, table=True):
+    """A record that is not ours or cannot be read. It holds no place in a stream."""
+
+    __tablename__ = "dead_letter"
+    __table_args__ = (sa.UniqueConstraint("topic", "partition", "offset"),)
+
+    id: int | None = Field(default=None, primary_key=True)
+    topic: str
+    partition: int
+    offset: int = Field(sa_type=sa.BigInteger)
+    reason: str
+    body: bytes
+    received_at: str
+
+
+def table_of(model: type[SQLModel]) -> sa.Table:
+    """The SQLAlchemy table behind a model, for statements over whole batches."""
+    table = model.__table__  # type: ignore[attr-defined]
+    assert isinstance(table, sa.Table)
+    return table
+
+
+class MinorUnits(sa.types.TypeDecorator[int]):
+    """A total of minor units that 64 bits may not hold: NUMERIC(38) on PostgreSQL, text on SQLite."""
+
+    impl = sa.Numeric(38, 0)
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: sa.Dialect) -> sa.types.TypeEngine[Any]:
+        chosen = sa.String(40) if dialect.name == "sqlite" else sa.Numeric(38, 0)
+        return dialect.type_descriptor(chosen)
+
+    def process_bind_param(self, value: int | None, dialect: sa.Dialect) -> Any:
+        return str(value) if value is not None and dialect.name == "sqlite" else value
+
+    def process_result_value(self, value: Any, dialect: sa.Dialect) -> int | None:
+        return None if value is None else int(value)

@@ -1,0 +1,277 @@
+"""The one writer of a service: takes what is waiting, decides all of it, commits once, publishes.
+
+``step()`` takes at most one batch and returns how much it did; nothing else happens between steps. A
+batch is one transaction: the service's new events, the tables they change, the inbox, the outbox mark.
+Either all of it is there after a crash, or none.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any, Generic, TypeVar
+
+from sqlalchemy import Engine
+
+from schemas.envelope import Recorded, encode
+from schemas.events.base import CoupPayload, Payload
+from schemas.refusal import Refusal
+from services.runtime.calendar import GamingCalendar, rfc3339
+from services.runtime.inbox import Inbox, Verdict
+from services.runtime.metrics import WriterMetrics
+from services.runtime.ports import Bus, BusUnavailable, Clock, Delivery, Ids
+from services.runtime.relay import Relay
+from services.runtime.service import Service
+from services.runtime.store import EventStore
+
+C = TypeVar("C")
+
+log = logging.getLogger(__name__)
+
+
+class WriterStopped(Exception):
+    """The writer met a fault in the middle of a batch and will not go on; start the service again."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much one step takes at the most, and how much may wait."""
+
+    records: int = 500
+    commands: int = 500
+    queue: int = 10_000
+
+
+@dataclass
+class _Asked(Generic[C]):
+    """A command that waits for its answer."""
+
+    command: C
+    id: str
+    answer: Future[Any] = field(default_factory=Future)
+
+
+class Writer(Generic[C]):
+    """Runs one service over a database and a bus."""
+
+    def __init__(
+        self,
+        service: Service[C],
+        engine: Engine,
+        bus: Bus,
+        *,
+        clock: Clock,
+        ids: Ids,
+        calendar: GamingCalendar | None = None,
+        limits: Limits | None = None,
+    ) -> None:
+        self.service = service
+        self.limits = limits or Limits()
+        self.metrics = WriterMetrics(service.name, service.consumes)
+        self.store = EventStore(engine)
+        self.stopped: str | None = None
+        """Why the writer does not go on, once it does not."""
+        self.bus_reachable = True
+        self._clock, self._ids, self._calendar = clock, ids, calendar or GamingCalendar()
+        self._source = f"sabot/{service.name}"
+        with self.store.transaction() as db:
+            self.inbox = Inbox(db)
+            service.load(db)
+        self.relay = Relay(self.store, bus)
+        self._subscription = bus.subscribe(f"sabot-{service.name}", service.consumes, self.inbox.start)
+        self._queue: deque[_Asked[C]] = deque()
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._made: list[Recorded[Any]] = []
+        self._heads: dict[str, tuple[int, str]] = {}
+
+    # What others may call, from any thread.
+
+    def submit(self, command: C, command_id: str | None = None) -> Future[Any]:
+        """Queue a command. Its answer comes when it is committed, never before.
+
+        The future raises ``Refusal`` where the command was refused; ``TEMPORARY`` where the queue is full
+        or the writer stopped, so that it may be sent again.
+        """
+        asked = _Asked(command, command_id or self._ids.command())
+        with self._lock:
+            if self.stopped is not None:
+                asked.answer.set_exception(_temporary(f"the {self.service.name} writer stopped: {self.stopped}"))
+            elif len(self._queue) >= self.limits.queue:
+                asked.answer.set_exception(_temporary("too many commands are waiting"))
+            else:
+                self._queue.append(asked)
+        self._wake.set()
+        return asked.answer
+
+    def wait(self, seconds: float) -> None:
+        """Sleep until a command is submitted, at most so long."""
+        self._wake.wait(seconds)
+        self._wake.clear()
+
+    # The step.
+
+    def step(self) -> int:
+        """Take one batch through. Returns how many records and commands it took.
+
+        Raises:
+            WriterStopped: the batch could not be committed. Nothing of it is true; the state in memory
+                may be wrong, so this object must not be used again.
+        """
+        if self.stopped is not None:
+            raise WriterStopped(self.stopped)
+        started = perf_counter()
+        deliveries = self._poll()
+        asked = self._take()
+        now = self._clock.now()
+        for command in self.service.overdue(rfc3339(now)):
+            asked.append(_Asked(command, "overdue"))
+        if deliveries or asked or self.relay.published != self.store.published:
+            answers = self._commit(deliveries, asked)
+            for each, result in answers:
+                self._reply(each, result)
+        self.bus_reachable = self.relay.pump()
+        self.metrics.backlog.set(self.relay.backlog)
+        taken = len(deliveries) + len(asked)
+        if taken:
+            self.metrics.step.observe(perf_counter() - started)
+        return taken
+
+    def close(self) -> None:
+        """Stop after the last committed batch; what waits in the queue is answered ``TEMPORARY``."""
+        self._stop("it was closed")
+        self._subscription.close()
+        self.store.close()
+
+    def _poll(self) -> Sequence[Delivery]:
+        try:
+            return self._subscription.poll(self.limits.records)
+        except BusUnavailable as error:
+            log.warning("%s: %s", self.service.name, error)
+            return ()
+
+    def _take(self) -> list[_Asked[C]]:
+        with self._lock:
+            count = min(len(self._queue), self.limits.commands)
+            return [self._queue.popleft() for _ in range(count)]
+
+    def _commit(
+        self, deliveries: Sequence[Delivery], asked: list[_Asked[C]]
+    ) -> list[tuple[_Asked[C], Any]]:
+        self._made.clear()
+        self._heads.clear()
+        now = self._clock.now()
+        self._time, self._day = rfc3339(now), self._calendar.day(now).isoformat()
+        try:
+            with self.store.transaction() as db:
+                events = self._admit(deliveries)
+                self.service.prepare(
+                    db, [event for _, event in events], [each.command for each in asked]
+                )
+                for delivery, event in events:
+                    self._apply(delivery, event)
+                answers = [(each, self._carry_out(each)) for each in asked]
+                self.service.save(db)
+                stored = self.store.append(db, self._made)
+                self.inbox.save(db)
+                if self.relay.published != self.store.published:
+                    self.store.mark_published(db, self.relay.published)
+        except Exception as error:
+            # The transaction is gone, but the state in memory has moved: only a fresh start is safe.
+            self._stop(f"{type(error).__name__}: {error}")
+            for each in asked:
+                each.answer.set_exception(_temporary("the outcome is unknown: ask again with the same id"))
+            raise WriterStopped(self.stopped) from error
+        self.relay.offer(stored)
+        self.metrics.appended.inc(len(stored))
+        self.metrics.batch.observe(len(stored))
+        self.metrics.held.set(len(self.inbox.held))
+        return answers
+
+    def _admit(self, deliveries: Sequence[Delivery]) -> list[tuple[Delivery, Recorded[Any]]]:
+        admitted = []
+        for delivery in deliveries:
+            verdict, event = self.inbox.admit(delivery, self._time)
+            self.metrics.consumed[delivery.topic, verdict].inc()
+            if event is not None:
+                admitted.append((delivery, event))
+            elif verdict not in (Verdict.DUPLICATE, Verdict.SKIPPED):
+                log.warning("%s: %s at %s/%d", self.service.name, verdict, delivery.topic, delivery.offset)
+        return admitted
+
+    def _apply(self, delivery: Delivery, event: Recorded[Any]) -> None:
+        if event.stream in self.inbox.held:
+            return  # an event before this one, in this very batch, could not be applied
+        try:
+            payloads = self.service.react(event)
+        except Exception as error:
+            # An event that our own rules cannot follow must not stop the other streams, nor be skipped.
+            log.exception("%s cannot apply %s", self.service.name, event.envelope.id)
+            self.inbox.hold(delivery, event, f"{event.envelope.id} cannot be applied: {error}")
+            return
+        self.service.observe(event)
+        for payload in payloads:
+            self._append(payload, event.envelope.id, event.envelope.correlationid)
+
+    def _carry_out(self, asked: _Asked[C]) -> Any:
+        try:
+            payloads = self.service.decide(asked.command)
+        except Refusal as refusal:
+            return refusal
+        events = [self._append(payload, asked.id, asked.id) for payload in payloads]
+        try:
+            return self.service.answer(asked.command, events)
+        except Refusal as refusal:
+            return refusal
+
+    def _append(self, payload: Payload, causation: str, correlation: str) -> Recorded[Any]:
+        stream = self.service.stream_of(payload)
+        sequence, previous = self._heads.get(stream) or self.store.head(stream)
+        event = encode(
+            payload,
+            source=self._source,
+            stream=stream,
+            sequence=sequence + 1,
+            previous=previous,
+            time=self._time,
+            gamingday=self._day,
+            causationid=causation,
+            correlationid=_coup_of(payload) or correlation,
+        )
+        self._heads[stream] = (event.sequence, event.hash)
+        self._made.append(event)
+        self.service.evolve(event)
+        return event
+
+    def _reply(self, asked: _Asked[C], result: Any) -> None:
+        if isinstance(result, Refusal):
+            self.metrics.commands["refused"].inc()
+            asked.answer.set_exception(result)
+        else:
+            self.metrics.commands["done"].inc()
+            asked.answer.set_result(result)
+
+    def _stop(self, reason: str) -> None:
+        with self._lock:
+            self.stopped = self.stopped or reason
+            waiting = list(self._queue)
+            self._queue.clear()
+        for each in waiting:
+            each.answer.set_exception(_temporary(f"the {self.service.name} writer stopped: {reason}"))
+            self.metrics.commands["failed"].inc()
+
+
+def _coup_of(payload: Payload) -> str | None:
+    """What all events of one coup have in common, whichever service wrote them."""
+    if isinstance(payload, CoupPayload):
+        return f"{payload.operator}/{payload.table}/{payload.shoe}/{payload.coup}"
+    return None
+
+
+def _temporary(words: str) -> Refusal:
+    return Refusal("TEMPORARY", "", words)

@@ -1,0 +1,1 @@
+"""The pure core of wallet: ledger, paytable, betting. No clock, no randomness, no I/O."""

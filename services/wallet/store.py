@@ -1,0 +1,487 @@
+"""Wallet's tables. All but ``wallet_reference`` are projections: folds of events, made again at will.
+
+``wallet_reference`` is the one place that knows the operator's own name for an account.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+from sqlmodel import Field, SQLModel
+
+from schemas.house import House
+from schemas.money import format_amount
+from schemas.refusal import Refusal
+from services.runtime.inbox import upsert
+from services.runtime.tables import MinorUnits, table_of
+from services.wallet.core.ledger import PLAYER_CASH, Ledger, Line
+from services.wallet.core.state import (
+    Bet,
+    Changes,
+    Coup,
+    CoupKey,
+    Phase,
+    Terms,
+    Transaction,
+    TransactionKey,
+    WalletState,
+)
+
+_Big = sa.BigInteger().with_variant(sa.Integer, "sqlite")
+
+
+class ReferenceRow(SQLModel, table=True):
+    """The operator's reference of an account, and the opaque id that events use."""
+
+    __tablename__ = "wallet_reference"
+
+    operator: str = Field(primary_key=True)
+    reference: str = Field(primary_key=True)
+    account: str = Field(unique=True)
+
+
+class AccountRow(SQLModel, table=True):
+    """An account and its operator."""
+
+    __tablename__ = "wallet_account"
+
+    id: int | None = Field(default=None, primary_key=True)
+    account: str = Field(unique=True)
+    operator: str
+
+
+class BalanceRow(SQLModel, table=True):
+    """A ledger line that is not zero, debits positive. ``party`` is empty on the house's accounts."""
+
+    __tablename__ = "wallet_balance"
+
+    ledger: str = Field(primary_key=True, max_length=4)
+    party: str = Field(primary_key=True)
+    currency: str = Field(primary_key=True)
+    amount: int = Field(sa_type=MinorUnits)
+
+
+class TransactionRow(SQLModel, table=True):
+    """The final outcome of a transaction id, and the content that a repeat must have."""
+
+    __tablename__ = "wallet_transaction"
+
+    account: str = Field(primary_key=True)
+    tx: str = Field(primary_key=True)
+    content: str
+    code: str
+    bet: str | None = None
+
+
+class TableRow(SQLModel, table=True):
+    """A table whose money lives here."""
+
+    __tablename__ = "wallet_table"
+
+    operator: str = Field(primary_key=True)
+    name: str = Field(primary_key=True)
+    shard: str
+
+
+class HouseRow(SQLModel, table=True):
+    """A house that a table has played by."""
+
+    __tablename__ = "wallet_house"
+
+    operator: str = Field(primary_key=True)
+    table_name: str = Field(primary_key=True)
+    number: int = Field(primary_key=True)
+    house: str
+
+
+class CoupRow(SQLModel, table=True):
+    """A coup, as far as money is concerned."""
+
+    __tablename__ = "wallet_coup"
+    __table_args__ = (sa.Index("wallet_coup_unfinished", "phase"),)
+
+    operator: str = Field(primary_key=True)
+    table_name: str = Field(primary_key=True)
+    shoe: str = Field(primary_key=True)
+    coup: int = Field(primary_key=True)
+    house_number: int
+    spots: str
+    phase: str
+    version: int
+
+
+class BetRow(SQLModel, table=True):
+    """A bet and how it ended: ``open``, ``won``, ``lost``, ``push``, ``void`` or ``refused``."""
+
+    __tablename__ = "wallet_bet"
+    __table_args__ = (
+        sa.Index("wallet_bet_coup", "operator", "table_name", "shoe", "coup"),
+        sa.Index("wallet_bet_open", "account", sqlite_where=sa.text("status = 'open'")),
+    )
+
+    number: int = Field(sa_type=_Big, primary_key=True)
+    operator: str
+    table_name: str
+    shoe: str
+    coup: int
+    account: str
+    tx: str
+    seat: int | None = None
+    spot: str
+    currency: str
+    exponent: int
+    stake: int = Field(sa_type=sa.BigInteger)
+    code: str
+    sequence: int = Field(sa_type=sa.BigInteger)
+    hash: str = Field(max_length=64)
+    status: str
+    returned: int = Field(sa_type=sa.BigInteger)
+    commission: int = Field(sa_type=sa.BigInteger)
+
+
+_REFERENCE: Final = table_of(ReferenceRow)
+_ACCOUNT: Final = table_of(AccountRow)
+_BALANCE: Final = table_of(BalanceRow)
+_TRANSACTION: Final = table_of(TransactionRow)
+_TABLE: Final = table_of(TableRow)
+_HOUSE: Final = table_of(HouseRow)
+_COUP: Final = table_of(CoupRow)
+_BET: Final = table_of(BetRow)
+
+PROJECTIONS: Final = (_ACCOUNT, _BALANCE, _TRANSACTION, _TABLE, _HOUSE, _COUP, _BET)
+"""What can be dropped and made again from events."""
+
+_END_BET: Final = (
+    sa.update(_BET)
+    .where(_BET.c.number == sa.bindparam("the_number"))
+    .values(
+        status=sa.bindparam("new_status"),
+        returned=sa.bindparam("new_returned"),
+        commission=sa.bindparam("new_commission"),
+    )
+)
+_DROP_BALANCE: Final = sa.delete(_BALANCE).where(
+    _BALANCE.c.ledger == sa.bindparam("the_ledger"),
+    _BALANCE.c.party == sa.bindparam("the_party"),
+    _BALANCE.c.currency == sa.bindparam("the_currency"),
+)
+_FIND_TRANSACTIONS: Final = sa.select(_TRANSACTION).where(
+    sa.tuple_(_TRANSACTION.c.account, _TRANSACTION.c.tx).in_(sa.bindparam("keys", expanding=True))
+)
+_COUP_KEY: Final = (_COUP.c.operator, _COUP.c.table_name, _COUP.c.shoe, _COUP.c.coup)
+_FIND_COUPS: Final = sa.select(*_COUP_KEY, _COUP.c.phase, _COUP.c.version).where(
+    sa.tuple_(*_COUP_KEY).in_(sa.bindparam("keys", expanding=True))
+)
+_FIND_REFERENCES: Final = sa.select(_REFERENCE).where(
+    sa.tuple_(_REFERENCE.c.operator, _REFERENCE.c.reference).in_(sa.bindparam("keys", expanding=True))
+)
+_OPEN_BETS: Final = (
+    sa.select(_BET)
+    .join(
+        _COUP,
+        sa.and_(
+            _COUP.c.operator == _BET.c.operator,
+            _COUP.c.table_name == _BET.c.table_name,
+            _COUP.c.shoe == _BET.c.shoe,
+            _COUP.c.coup == _BET.c.coup,
+        ),
+    )
+    .where(_COUP.c.phase.in_(("open", "sealed")), _BET.c.code == "OK")
+    .order_by(_BET.c.number)
+)
+_IN_ONE_QUERY: Final = 300
+"""Keys asked for at once: SQLite allows so many variables in a statement, and no more than a few thousand."""
+
+
+def number_of(bet: str) -> int:
+    """The number in a bet's id, ``<shard>.<number>``."""
+    return int(bet.rsplit(".", 1)[1])
+
+
+def load_state(db: Connection, shard: str) -> WalletState:
+    """The state as the tables show it."""
+    state = WalletState(shard)
+    state.ledger = Ledger(
+        {(row.ledger, row.party or None, row.currency): row.amount for row in db.execute(sa.select(_BALANCE))}
+    )
+    state.bets_taken = db.scalar(sa.select(sa.func.max(_BET.c.number))) or 0
+    state.accounts = {row.account: row.operator for row in db.execute(sa.select(_ACCOUNT))}
+    for row in db.execute(sa.select(_TABLE)):
+        state.tables[row.operator, row.name] = Terms(row.shard)
+    for row in db.execute(sa.select(_HOUSE)):
+        house = House.model_validate_json(row.house)
+        state.tables[row.operator, row.table_name].set_house(row.number, house)
+    for row in db.execute(sa.select(_COUP).where(_COUP.c.phase.in_(("open", "sealed")))):
+        key = CoupKey(row.operator, row.table_name, row.shoe, row.coup)
+        state.coups[key] = Coup(key, row.house_number, tuple(row.spots.split(",")), row.phase)
+    for row in db.execute(_OPEN_BETS):
+        bet = _bet_of(row, shard)
+        coup = state.coups[bet.key]
+        coup.bets.append(bet)
+        coup.last_bet = (row.sequence, row.hash)
+    return state
+
+
+def _bet_of(row: Any, shard: str) -> Bet:
+    return Bet(
+        bet=f"{shard}.{row.number}",
+        key=CoupKey(row.operator, row.table_name, row.shoe, row.coup),
+        account=row.account,
+        tx=row.tx,
+        seat=row.seat,
+        spot=row.spot,
+        currency=row.currency,
+        exponent=row.exponent,
+        stake=row.stake,
+        code=row.code,
+        sequence=row.sequence,
+    )
+
+
+def find_transactions(db: Connection, keys: Iterable[TransactionKey]) -> dict[TransactionKey, Transaction]:
+    """Past transactions among these keys."""
+    found = {}
+    for some in _portions(keys):
+        for row in db.execute(_FIND_TRANSACTIONS, {"keys": some}):
+            key = TransactionKey(row.account, row.tx)
+            found[key] = Transaction(key, json.loads(row.content), row.code, row.bet)
+    return found
+
+
+def find_coups(db: Connection, keys: Iterable[CoupKey]) -> dict[CoupKey, tuple[Phase, int]]:
+    """Phase and version of the coups among these keys."""
+    found: dict[CoupKey, tuple[Phase, int]] = {}
+    for some in _portions(keys):
+        for row in db.execute(_FIND_COUPS, {"keys": some}):
+            found[CoupKey(*row[:4])] = (row.phase, row.version)
+    return found
+
+
+def find_references(db: Connection, keys: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
+    """Opaque ids of the accounts that are known under these (operator, reference)."""
+    found = {}
+    for some in _portions(keys):
+        for row in db.execute(_FIND_REFERENCES, {"keys": some}):
+            found[row.operator, row.reference] = row.account
+    return found
+
+
+def _portions(keys: Iterable[Any]) -> Iterable[list[Any]]:
+    every = list(dict.fromkeys(keys))
+    return (every[start : start + _IN_ONE_QUERY] for start in range(0, len(every), _IN_ONE_QUERY))
+
+
+def save_references(db: Connection, references: dict[tuple[str, str], str]) -> None:
+    """Write new references."""
+    rows = [{"operator": o, "reference": r, "account": account} for (o, r), account in references.items()]
+    if rows:
+        db.execute(sa.insert(_REFERENCE), rows)
+
+
+def save_changes(db: Connection, ledger: Ledger, changes: Changes) -> None:
+    """Bring the projections up to the state."""
+    _save_tables(db, changes)
+    _save_coups(db, changes.coups.values())
+    _save_bets(db, changes)
+    _save_balances(db, ledger)
+    if changes.accounts:
+        db.execute(sa.insert(_ACCOUNT), [{"account": a, "operator": o} for a, o in changes.accounts])
+    if changes.transactions:
+        db.execute(
+            sa.insert(_TRANSACTION),
+            [
+                {
+                    "account": each.key.account,
+                    "tx": each.key.tx,
+                    "content": json.dumps(each.content),
+                    "code": each.code,
+                    "bet": each.bet,
+                }
+                for each in changes.transactions
+            ],
+        )
+
+
+def _save_tables(db: Connection, changes: Changes) -> None:
+    if changes.tables:
+        upsert(db, _TABLE, [{"operator": o, "name": t, "shard": s} for (o, t), s in changes.tables.items()])
+    if changes.houses:
+        upsert(
+            db,
+            _HOUSE,
+            [
+                {"operator": o, "table_name": t, "number": number, "house": house.model_dump_json()}
+                for o, t, number, house in changes.houses
+            ],
+        )
+
+
+def _save_coups(db: Connection, coups: Iterable[Coup]) -> None:
+    rows = [
+        {
+            "operator": coup.key.operator,
+            "table_name": coup.key.table,
+            "shoe": coup.key.shoe,
+            "coup": coup.key.coup,
+            "house_number": coup.house_number,
+            "spots": ",".join(coup.spots),
+            "phase": coup.phase,
+            "version": coup.version,
+        }
+        for coup in coups
+    ]
+    if rows:
+        upsert(db, _COUP, rows)
+
+
+def _save_bets(db: Connection, changes: Changes) -> None:
+    ends = {end.bet: end for end in changes.ends}
+    rows = []
+    for bet in changes.bets:
+        end = ends.pop(bet.bet, None)  # taken and ended in one batch
+        rows.append(
+            {
+                "number": number_of(bet.bet),
+                "operator": bet.key.operator,
+                "table_name": bet.key.table,
+                "shoe": bet.key.shoe,
+                "coup": bet.key.coup,
+                "account": bet.account,
+                "tx": bet.tx,
+                "seat": bet.seat,
+                "spot": bet.spot,
+                "currency": bet.currency,
+                "exponent": bet.exponent,
+                "stake": bet.stake,
+                "code": bet.code,
+                "sequence": bet.sequence,
+                "hash": bet.hash,
+                "status": end.status if end else "open" if bet.code == "OK" else "refused",
+                "returned": end.returned if end else 0,
+                "commission": end.commission if end else 0,
+            }
+        )
+    if rows:
+        db.execute(sa.insert(_BET), rows)
+    if ends:
+        db.execute(
+            _END_BET,
+            [
+                {
+                    "the_number": number_of(end.bet),
+                    "new_status": end.status,
+                    "new_returned": end.returned,
+                    "new_commission": end.commission,
+                }
+                for end in ends.values()
+            ],
+        )
+
+
+def _save_balances(db: Connection, ledger: Ledger) -> None:
+    changed: list[tuple[Line, int]] = [(line, ledger.balance(line)) for line in sorted(ledger.touched, key=str)]
+    kept = [
+        {"ledger": line[0], "party": line[1] or "", "currency": line[2], "amount": amount}
+        for line, amount in changed
+        if amount
+    ]
+    gone = [
+        {"the_ledger": line[0], "the_party": line[1] or "", "the_currency": line[2]}
+        for line, amount in changed
+        if not amount
+    ]
+    if kept:
+        upsert(db, _BALANCE, kept)
+    if gone:
+        db.execute(_DROP_BALANCE, gone)
+
+
+@dataclass(frozen=True, slots=True)
+class BetRecord:
+    """A bet as an operator asks for it."""
+
+    account: str
+    """The operator's reference."""
+    tx: str
+    seat: int | None
+    spot: str
+    stake: int
+    returned: int
+    commission: int
+    currency: str
+    exponent: int
+    status: str
+
+
+_COUP_BETS: Final = (
+    sa.select(_BET, _REFERENCE.c.reference)
+    .join(
+        _REFERENCE,
+        sa.and_(_REFERENCE.c.operator == _BET.c.operator, _REFERENCE.c.account == _BET.c.account),
+    )
+    .where(
+        _BET.c.operator == sa.bindparam("operator"),
+        _BET.c.table_name == sa.bindparam("table"),
+        _BET.c.shoe == sa.bindparam("shoe"),
+        _BET.c.coup == sa.bindparam("coup"),
+    )
+    .order_by(_BET.c.number)
+)
+
+
+def bets_of_coup(db: Connection, key: CoupKey) -> Sequence[BetRecord]:
+    """All bets of a coup, in the order in which they came."""
+    rows = db.execute(_COUP_BETS, key._asdict())
+    return [
+        BetRecord(
+            account=row.reference,
+            tx=row.tx,
+            seat=row.seat,
+            spot=row.spot,
+            stake=row.stake,
+            returned=row.returned,
+            commission=row.commission,
+            currency=row.currency,
+            exponent=row.exponent,
+            status=row.status,
+        )
+        for row in rows
+    ]
+
+
+_IN_PLAY: Final = (
+    sa.select(_BET.c.currency, sa.func.sum(_BET.c.stake))
+    .where(_BET.c.account == sa.bindparam("account"), _BET.c.status == "open")
+    .group_by(_BET.c.currency)
+)
+
+
+def balances_of(db: Connection, operator: str, reference: str) -> list[dict[str, str]]:
+    """Cash and stakes in play of an account, as decimal strings by currency.
+
+    Raises:
+        Refusal: ``ACCOUNT_UNKNOWN``.
+    """
+    account = find_references(db, [(operator, reference)]).get((operator, reference))
+    if account is None:
+        raise Refusal("ACCOUNT_UNKNOWN", "account", f"operator {operator} has no account {reference!r}")
+    cash = {
+        row.currency: -row.amount
+        for row in db.execute(
+            sa.select(_BALANCE).where(_BALANCE.c.ledger == PLAYER_CASH, _BALANCE.c.party == account)
+        )
+    }
+    in_play = {currency: stake for currency, stake in db.execute(_IN_PLAY, {"account": account})}
+    return [
+        {
+            "currency": currency,
+            "cash": format_amount(cash.get(currency, 0), currency),
+            "in_play": format_amount(in_play.get(currency, 0), currency),
+        }
+        for currency in sorted(cash.keys() | in_play.keys())
+    ]
