@@ -141,7 +141,10 @@ class Room:
         self.touch(shoe)
 
     def take_changes(self) -> list[Change]:
-        """What must be written for the state to be the same after a restart. Ask once a transaction."""
+        """What must be written for the state to be the same after a restart. Ask once a transaction.
+
+        Rows to delete come first: their keys may have been taken again.
+        """
         changes = []
         for piece in self._touched:
             if not piece.gone:
@@ -151,7 +154,7 @@ class Room:
             elif piece.stored:
                 changes.append(Change(piece.kind, piece.key, None))
         self._touched.clear()
-        return sorted(changes)
+        return sorted(changes, key=lambda change: (change.content is not None, change.kind, change.key))
 
     def load(self, rows: Iterable[tuple[str, str, str]]) -> None:
         """Take up the state that rows of (kind, key, content) hold."""

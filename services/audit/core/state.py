@@ -244,7 +244,6 @@ class Coup(Piece):
     spots: list[str] = field(default_factory=list)
     dealer: str | None = None
     dealer_seat: int | None = None
-    holder_wrong: bool = False
     closed: bool = False
     seal_named: Ref | None = None
     cards: list[str] = field(default_factory=list)
@@ -323,8 +322,10 @@ class Table(Piece):
     taken: set[int] = field(default_factory=set)
     holder: int | None = None
     """The seat that the shoe lies before, where players deal."""
-    must_pass: bool = False
-    """Player won: the shoe has to go on before the next coup."""
+    due_holder: int | None = None
+    """Player won: the seat that the shoe must go to before the next coup."""
+    left_holder: int | None = None
+    """The seat of a dealer who got up, until the shoe is passed on."""
     ended_shoes: list[str] = field(default_factory=list)
     shoes: dict[str, Shoe] = field(default_factory=dict)
     current: Coup | None = None
@@ -351,7 +352,8 @@ class Table(Piece):
             "rules": {number: rules.house.model_dump(mode="json") for number, rules in self.rules.items()},
             "taken": sorted(self.taken),
             "holder": self.holder,
-            "must_pass": self.must_pass,
+            "due_holder": self.due_holder,
+            "left_holder": self.left_holder,
             "ended_shoes": self.ended_shoes,
             "current": None if self.current is None else [self.current.shoe, self.current.number],
         }

@@ -52,13 +52,13 @@ def impossible(copies: Mapping[Card, int], decks: int, changed: Iterable[Card]) 
     """
     for card in changed:
         if suit_of(card) is not None and copies.get(card, 0) > decks:
-            return f"{card} would have come out {copies[card]} times, and {_decks(decks)} hold {decks}"
+            return f"{card} would have come out {copies[card]} times, and {_hold(decks)} {decks}"
         rank = rank_of(card)
         of_rank = copies.get(rank, 0) + sum(copies.get(rank + suit, 0) for suit in SUITS)
         if of_rank > 4 * decks:
-            return f"{rank} would have come out {of_rank} times, and {_decks(decks)} hold {4 * decks}"
+            return f"{rank} would have come out {of_rank} times, and {_hold(decks)} {4 * decks}"
     return None
 
 
-def _decks(decks: int) -> str:
-    return f"{decks} deck{'s' if decks > 1 else ''}"
+def _hold(decks: int) -> str:
+    return f"{decks} decks hold" if decks > 1 else "1 deck holds"

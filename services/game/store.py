@@ -1,0 +1,273 @@
+"""Game's tables: projections of its events, and the undealt secrets.
+
+``game_undealt_seed`` and ``game_undealt_cards`` are what no event may show yet; they are kept with the
+events and never made again from them. All else is a projection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import sqlalchemy as sa
+from pydantic import TypeAdapter
+from sqlalchemy import Connection
+from sqlmodel import Field, SQLModel
+
+from schemas.house import House
+from services.game.core.state import (
+    Changes,
+    CoupKey,
+    EndedCoup,
+    GameState,
+    Shoe,
+    ShoeKey,
+    Table,
+    TableKey,
+)
+from services.runtime.inbox import upsert
+from services.runtime.tables import table_of
+
+
+class TableRow(SQLModel, table=True):
+    """A table and what is in play on it, but for its houses."""
+
+    __tablename__ = "game_table"
+
+    operator: str = Field(primary_key=True)
+    name: str = Field(primary_key=True)
+    house_number: int
+    state: str
+
+
+class HouseRow(SQLModel, table=True):
+    """A house that a table has played by. Number 1 is the one that it was opened with."""
+
+    __tablename__ = "game_house"
+
+    operator: str = Field(primary_key=True)
+    table_name: str = Field(primary_key=True)
+    number: int = Field(primary_key=True)
+    house: str
+
+
+class ShoeRow(SQLModel, table=True):
+    """A shoe: how far it was dealt, and of a recorded one which cards came out."""
+
+    __tablename__ = "game_shoe"
+
+    operator: str = Field(primary_key=True)
+    table_name: str = Field(primary_key=True)
+    shoe: str = Field(primary_key=True)
+    state: str
+
+
+class CoupRow(SQLModel, table=True):
+    """A coup that is over."""
+
+    __tablename__ = "game_coup"
+
+    operator: str = Field(primary_key=True)
+    table_name: str = Field(primary_key=True)
+    shoe: str = Field(primary_key=True)
+    coup: int = Field(primary_key=True)
+    status: str
+    cards: str
+    dealer_seat: int | None = None
+    house_number: int
+    outcome: str | None = None
+    player_total: int | None = None
+    banker_total: int | None = None
+
+
+class UndealtSeedRow(SQLModel, table=True):
+    """The seed of a virtual shoe that has not ended."""
+
+    __tablename__ = "game_undealt_seed"
+
+    operator: str = Field(primary_key=True)
+    table_name: str = Field(primary_key=True)
+    shoe: str = Field(primary_key=True)
+    seed: bytes
+
+
+class UndealtCardsRow(SQLModel, table=True):
+    """The recorded cards of a coup that has not been dealt, or was voided before it was."""
+
+    __tablename__ = "game_undealt_cards"
+
+    operator: str = Field(primary_key=True)
+    table_name: str = Field(primary_key=True)
+    shoe: str = Field(primary_key=True)
+    coup: int = Field(primary_key=True)
+    cards: str
+
+
+_TABLE: Final = table_of(TableRow)
+_HOUSE: Final = table_of(HouseRow)
+_SHOE: Final = table_of(ShoeRow)
+_COUP: Final = table_of(CoupRow)
+_SEED: Final = table_of(UndealtSeedRow)
+_CARDS: Final = table_of(UndealtCardsRow)
+
+PROJECTIONS: Final = (_TABLE, _HOUSE, _SHOE, _COUP)
+"""What can be dropped and made again from events and secrets."""
+
+_TABLES: Final = TypeAdapter(Table)
+_SHOES: Final = TypeAdapter(Shoe)
+_HOUSES_APART: Final = {"house", "opened_with"}
+_SHOE_KEY: Final = (_SHOE.c.operator, _SHOE.c.table_name, _SHOE.c.shoe)
+_COUP_KEY: Final = (_COUP.c.operator, _COUP.c.table_name, _COUP.c.shoe, _COUP.c.coup)
+_FIND_SHOES: Final = sa.select(_SHOE).where(sa.tuple_(*_SHOE_KEY).in_(sa.bindparam("keys", expanding=True)))
+_FIND_COUPS: Final = sa.select(_COUP).where(sa.tuple_(*_COUP_KEY).in_(sa.bindparam("keys", expanding=True)))
+_IN_ONE_QUERY: Final = 200
+
+
+def load_state(db: Connection) -> GameState:
+    """The tables, and the secrets of what is in play."""
+    state = GameState()
+    houses = {
+        (row.operator, row.table_name, row.number): House.model_validate_json(row.house)
+        for row in db.execute(sa.select(_HOUSE))
+    }
+    for row in db.execute(sa.select(_TABLE)):
+        document = _TABLES_APART.validate_json(row.state)
+        document["house"] = houses[row.operator, row.name, row.house_number]
+        document["opened_with"] = houses[row.operator, row.name, 1]
+        state.tables[TableKey(row.operator, row.name)] = _TABLES.validate_python(document)
+    for row in db.execute(sa.select(_SEED)):
+        state.undealt.seeds[ShoeKey(row.operator, row.table_name, row.shoe)] = row.seed
+    for table in state.tables.values():
+        if table.coup is not None:
+            key = table.coup_key(table.coup.shoe, table.coup.number)
+            if (cards := find_undealt_cards(db, key)) is not None:
+                state.undealt.cards[key] = cards
+    return state
+
+
+_TABLES_APART: Final = TypeAdapter(dict[str, Any])
+
+
+def find_undealt_cards(db: Connection, key: CoupKey) -> tuple[str, ...] | None:
+    """The recorded cards of a coup that no event has shown."""
+    query = sa.select(_CARDS.c.cards).where(
+        _CARDS.c.operator == key.operator,
+        _CARDS.c.table_name == key.table,
+        _CARDS.c.shoe == key.shoe,
+        _CARDS.c.coup == key.coup,
+    )
+    cards = db.scalar(query)
+    return None if cards is None else tuple(cards.split())
+
+
+def find_shoes(db: Connection, keys: Iterable[ShoeKey]) -> dict[ShoeKey, Shoe]:
+    """The shoes among these keys that there are."""
+    found = {}
+    for some in _portions(keys):
+        for row in db.execute(_FIND_SHOES, {"keys": some}):
+            found[ShoeKey(row.operator, row.table_name, row.shoe)] = _SHOES.validate_json(row.state)
+    return found
+
+
+def find_coups(db: Connection, keys: Iterable[CoupKey]) -> dict[CoupKey, EndedCoup]:
+    """The coups among these keys that are over."""
+    found = {}
+    for some in _portions(keys):
+        for row in db.execute(_FIND_COUPS, {"keys": some}):
+            found[CoupKey(row.operator, row.table_name, row.shoe, row.coup)] = EndedCoup(
+                status=row.status,
+                cards=tuple(row.cards.split()),
+                dealer_seat=row.dealer_seat,
+                house_number=row.house_number,
+                outcome=row.outcome,
+                player_total=row.player_total,
+                banker_total=row.banker_total,
+            )
+    return found
+
+
+def count_shoes(db: Connection, operator: str, table: str) -> int:
+    """How many shoes a table has had."""
+    query = sa.select(sa.func.count()).where(_SHOE.c.operator == operator, _SHOE.c.table_name == table)
+    return db.scalar(query) or 0
+
+
+def _portions(keys: Iterable[Any]) -> Iterator[list[Any]]:
+    every = list(dict.fromkeys(keys))
+    return (every[start : start + _IN_ONE_QUERY] for start in range(0, len(every), _IN_ONE_QUERY))
+
+
+def save_changes(db: Connection, changes: Changes) -> None:
+    """Bring the tables up to the state."""
+    if changes.tables:
+        _save_tables(db, changes.tables)
+    if changes.shoes:
+        upsert(
+            db,
+            _SHOE,
+            [
+                {"operator": o, "table_name": t, "shoe": s, "state": _SHOES.dump_json(shoe).decode()}
+                for (o, t, s), shoe in changes.shoes.items()
+            ],
+        )
+    if changes.coups:
+        upsert(db, _COUP, [_coup_row(key, coup) for key, coup in changes.coups.items()])
+    for seed_key, seed in changes.seeds.items():
+        _keep_or_drop(db, _SEED, dict(zip(_SEED_NAMES, seed_key, strict=True)), "seed", seed)
+    for coup_key, cards in changes.cards.items():
+        text = None if cards is None else " ".join(cards)
+        _keep_or_drop(db, _CARDS, dict(zip(_CARDS_NAMES, coup_key, strict=True)), "cards", text)
+
+
+_SEED_NAMES: Final = ("operator", "table_name", "shoe")
+_CARDS_NAMES: Final = (*_SEED_NAMES, "coup")
+
+
+def _coup_row(key: CoupKey, coup: EndedCoup) -> dict[str, Any]:
+    return {
+        "operator": key.operator,
+        "table_name": key.table,
+        "shoe": key.shoe,
+        "coup": key.coup,
+        "status": coup.status,
+        "cards": " ".join(coup.cards),
+        "dealer_seat": coup.dealer_seat,
+        "house_number": coup.house_number,
+        "outcome": coup.outcome,
+        "player_total": coup.player_total,
+        "banker_total": coup.banker_total,
+    }
+
+
+def _save_tables(db: Connection, tables: dict[TableKey, Table]) -> None:
+    upsert(
+        db,
+        _TABLE,
+        [
+            {
+                "operator": key.operator,
+                "name": key.table,
+                "house_number": table.house_number,
+                "state": _TABLES.dump_json(table, exclude=_HOUSES_APART).decode(),
+            }
+            for key, table in tables.items()
+        ],
+    )
+
+
+def save_house(db: Connection, key: TableKey, number: int, house: House) -> None:
+    """Write a house that a table begins to play by."""
+    row = {
+        "operator": key.operator,
+        "table_name": key.table,
+        "number": number,
+        "house": house.model_dump_json(),
+    }
+    upsert(db, _HOUSE, [row])
+
+
+def _keep_or_drop(db: Connection, table: sa.Table, key: dict[str, Any], column: str, value: Any) -> None:
+    if value is not None:
+        upsert(db, table, [{**key, column: value}])
+    else:
+        db.execute(sa.delete(table).where(*(table.c[name] == part for name, part in key.items())))
