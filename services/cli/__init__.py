@@ -1,0 +1,1 @@
+"""The command ``sabot``. Thin: it reads options, calls a service or the room, and prints."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 import ipaddress
 import logging
 import threading
+from collections.abc import Callable
+from socket import socket
 from typing import Any, Final
 
 import uvicorn
@@ -69,22 +71,36 @@ class WriterThread(threading.Thread):
 class _Server(uvicorn.Server):
     """Stops by itself when the writer does: a service that cannot write must not look alive."""
 
-    def __init__(self, config: uvicorn.Config, failure: threading.Event) -> None:
+    def __init__(
+        self, config: uvicorn.Config, failure: threading.Event, ready: Callable[[str], None]
+    ) -> None:
         super().__init__(config)
-        self._failure = failure
+        self._failure, self._ready = failure, ready
+
+    async def startup(self, sockets: list[socket] | None = None) -> None:
+        await super().startup(sockets)
+        for server in self.servers:
+            for listening in server.sockets:
+                host, port = listening.getsockname()[:2]
+                self._ready(f"{host}:{port}")
 
     async def on_tick(self, counter: int) -> bool:
         return await super().on_tick(counter) or self._failure.is_set()
 
 
-def serve(writer: Writer[Any], app: FastAPI, host: str, port: int) -> int:
-    """Run until a signal. Returns the exit status: 0, or 1 where the writer failed."""
+def serve(
+    writer: Writer[Any], app: FastAPI, host: str, port: int, ready: Callable[[str], None]
+) -> int:
+    """Run until a signal. ``ready`` is told the address once it answers.
+
+    Returns the exit status: 0, or 1 where the writer failed.
+    """
     check_host(host)
     failure = threading.Event()
     thread = WriterThread(writer, failure)
     thread.start()
     try:
-        _Server(uvicorn.Config(app, host=host, port=port, log_level="warning"), failure).run()
+        _Server(uvicorn.Config(app, host=host, port=port, log_level="warning"), failure, ready).run()
     finally:
         thread.finish()
     return 1 if failure.is_set() else 0

@@ -111,11 +111,11 @@ class Dealers:
     def _check_seat(self, event: Recorded[Any], seat: int, table: Table, coup: Coup | None = None) -> None:
         if seat > table.seats:
             words = f"seat {seat} does not exist: the table has {table.seats}"
-            self._room.report("seat", event, words, recorded=seat, expected=f"at most {table.seats}", coup=coup)
+            self._room.report(
+                "seat", event, words, recorded=seat, expected=f"at most {table.seats}", coup=coup
+            )
 
-    def _say(
-        self, event: Recorded[Any], words: str, *, recorded: object = "", expected: object = ""
-    ) -> None:
+    def _say(self, event: Recorded[Any], words: str, *, recorded: object = "", expected: object = "") -> None:
         self._room.report("shoe_passing", event, words, recorded=recorded, expected=expected)
 
     def _squeezed(self, coup: Coup, words: str, *, recorded: object, expected: object = "") -> None:

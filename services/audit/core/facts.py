@@ -122,6 +122,8 @@ def turnover_of(bets: Iterable[BetAccount]) -> tuple[Turnover, ...]:
         row[2] += bet.returned
         row[3] += bet.commission
     return tuple(
-        Turnover(currency=currency, exponent=exponent, staked=staked, returned=returned, commission=commission)
+        Turnover(
+            currency=currency, exponent=exponent, staked=staked, returned=returned, commission=commission
+        )
         for currency, (exponent, staked, returned, commission) in sorted(sums.items())
     )

@@ -167,7 +167,10 @@ class Room:
             stream = Stream(**each, place=(table, shoe, number))
             self.streams[stream.name] = _stored(stream)
         for each in read.get("shoe", ()):
-            each["counts"], each["codes"] = bytearray.fromhex(each["counts"]), bytearray.fromhex(each["codes"])
+            each["counts"], each["codes"] = (
+                bytearray.fromhex(each["counts"]),
+                bytearray.fromhex(each["codes"]),
+            )
             self.tables[each["table"]].shoes[each["name"]] = _stored(Shoe(**each))
         by_key: dict[str, Coup] = {}
         for each in read.get("coup", ()):
@@ -175,7 +178,9 @@ class Room:
                 each[name] = _ref(each[name])
             coup = by_key[_coup_key(each)] = _stored(Coup(**each))
             self.coups[coup.operator, coup.table, coup.shoe, coup.number] = coup
-        for bet in sorted((_stored(Bet(**each)) for each in read.get("bet", ())), key=lambda bet: bet.sequence):
+        for bet in sorted(
+            (_stored(Bet(**each)) for each in read.get("bet", ())), key=lambda bet: bet.sequence
+        ):
             by_key[bet.coup].bets[bet.bet] = bet
         for each in read.get("books", ()):
             self.books[each["wallet"]] = _stored(Books(**each))

@@ -91,8 +91,15 @@ class Shoes:
         if rules is not None and data.cut_cards_from_end != cut:
             words = f"the cut card of shoe {data.shoe} is not where the house puts it"
             self._say("cut_card", event, words, recorded=data.cut_cards_from_end, expected=cut)
-        shoe.source, shoe.decks, shoe.cut, shoe.loaded = data.source, data.decks, data.cut_cards_from_end, True
-        burns = rules is not None and rules.house.shoe.burn is Burn.FIRST_CARD_VALUE and data.source == "virtual"
+        shoe.source, shoe.decks, shoe.cut, shoe.loaded = (
+            data.source,
+            data.decks,
+            data.cut_cards_from_end,
+            True,
+        )
+        burns = (
+            rules is not None and rules.house.shoe.burn is Burn.FIRST_CARD_VALUE and data.source == "virtual"
+        )
         shoe.burn_due = None if burns else 0
         self._room.touch(shoe)
 
@@ -110,7 +117,9 @@ class Shoes:
             else:
                 shoe.burn_due = 1 + BURN[data.card]
         elif data.card is not None:
-            self._say("burn", event, f"burned card {data.index} of shoe {data.shoe} was shown", recorded=data.card)
+            self._say(
+                "burn", event, f"burned card {data.index} of shoe {data.shoe} was shown", recorded=data.card
+            )
         shoe.burned += 1
         if shoe.burn_due is not None and shoe.burned > shoe.burn_due:
             words = f"shoe {data.shoe} burned {shoe.burned} cards where {shoe.burn_due} were due"
@@ -170,7 +179,9 @@ class Shoes:
         if shoe.source == "virtual":
             if shoe.burned != shoe.burn_due:
                 due = "a burn" if shoe.burn_due is None else f"{shoe.burn_due} burned cards"
-                words = f"shoe {coup.shoe} began with {shoe.burned} burned cards where the house asks for {due}"
+                words = (
+                    f"shoe {coup.shoe} began with {shoe.burned} burned cards where the house asks for {due}"
+                )
                 self._room.report(
                     "burn", event, words, recorded=shoe.burned, expected=shoe.burn_due or "", coup=coup
                 )
@@ -200,9 +211,7 @@ class Shoes:
         """Cards leave a shoe one after another: none is passed over, none comes twice."""
         if index != shoe.out + 1:
             words = f"card {index} of shoe {shoe.name} came after card {shoe.out}"
-            self._room.report(
-                "index", event, words, recorded=index, expected=shoe.out + 1, coup=coup
-            )
+            self._room.report("index", event, words, recorded=index, expected=shoe.out + 1, coup=coup)
         shoe.out = index
 
     def count(self, event: Recorded[Any], shoe: Shoe, card: str, coup: Coup | None) -> None:
@@ -222,7 +231,9 @@ class Shoes:
 
     # ------------------------------------------------------------------------------------------- in private
 
-    def _say(self, check: str, event: Recorded[Any], words: str, *, recorded: object = "", expected: object = "") -> None:
+    def _say(
+        self, check: str, event: Recorded[Any], words: str, *, recorded: object = "", expected: object = ""
+    ) -> None:
         self._room.report(check, event, words, recorded=recorded, expected=expected)
 
     def _too_many(self, event: Recorded[Any], shoe: Shoe, what: str, copies: int, coup: Coup | None) -> None:
@@ -244,7 +255,9 @@ class Shoes:
     def _check_decks(self, event: Recorded[Any], table: Table, decks: int) -> None:
         rules = table.rules.get(table.house_number)
         if rules is not None and decks != rules.house.shoe.decks:
-            words = f"a shoe of {decks} decks, where house {rules.house.id} plays with {rules.house.shoe.decks}"
+            words = (
+                f"a shoe of {decks} decks, where house {rules.house.id} plays with {rules.house.shoe.decks}"
+            )
             self._say("decks", event, words, recorded=decks, expected=rules.house.shoe.decks)
 
     def _reveal(self, event: Recorded[Any], data: ShoeEnded, table: Table, shoe: Shoe) -> bool:

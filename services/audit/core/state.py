@@ -266,6 +266,7 @@ class Coup(Piece):
     # Wallet's side.
     wallet: str = ""
     """The stream in which its money moves."""
+    last_bet_hash: str = ""
     seal: Ref | None = None
     settled_as: Literal["", "settled", "returned"] = ""
     settled_result: Ref | None = None

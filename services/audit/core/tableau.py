@@ -113,7 +113,9 @@ def expected_play(cards: Sequence[str], order: tuple[Side, ...]) -> Play:
             used = 5
         if banker_two <= limit:
             if len(cards) == used:
-                raise TooFewCards("banker", f"{_why_banker_draws(player, banker_two)} and must draw a third card")
+                raise TooFewCards(
+                    "banker", f"{_why_banker_draws(player, banker_two)} and must draw a third card"
+                )
             card = cards[used]
             banker = (*banker, card)
             banker_total = (banker_two + points[card]) % 10
@@ -183,7 +185,9 @@ def rule_in_words(play: Play) -> str:
     if len(play.player) > 2:
         third = play.player[2]
         limit = BANKER_DRAWS_UP_TO[third[0]]
-        said = f"Player {player_two} draws; against a third card {spelled(third)} Banker draws on 0 to {limit}"
+        said = (
+            f"Player {player_two} draws; against a third card {spelled(third)} Banker draws on 0 to {limit}"
+        )
     else:
         limit = BANKER_DRAWS_UP_TO_IF_PLAYER_STOOD
         said = f"Player {player_two} stands; then Banker draws on 0 to {limit}"

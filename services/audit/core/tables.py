@@ -51,7 +51,9 @@ class Tables:
             if not isinstance(data, TableOpened):
                 self._room.report("order", event, f"table {data.table} is used and was never opened")
         elif data.table != table.name or data.operator != table.operator:
-            words = f"{event.envelope.type} is about table {data.table}, which is not of stream {event.stream}"
+            words = (
+                f"{event.envelope.type} is about table {data.table}, which is not of stream {event.stream}"
+            )
             self._room.report("stream", event, words, recorded=data.table, expected=table.name)
         return table
 
@@ -65,7 +67,9 @@ class Tables:
     def closed(self, event: Recorded[Any], data: TableClosed, table: Table) -> None:
         """Nothing may be open at a table that closes."""
         if table.current is not None:
-            words = f"table {data.table} closed during coup {table.current.number} of shoe {table.current.shoe}"
+            words = (
+                f"table {data.table} closed during coup {table.current.number} of shoe {table.current.shoe}"
+            )
             self._room.report("order", event, words)
         table.closed = True
         self._room.touch(table)
@@ -182,7 +186,11 @@ class Tables:
         if coup is None:
             return None
         coup.outcome, coup.due_outcome, coup.version = data.outcome, data.outcome, data.version
-        coup.player_total, coup.banker_total, coup.natural = data.player_total, data.banker_total, data.natural
+        coup.player_total, coup.banker_total, coup.natural = (
+            data.player_total,
+            data.banker_total,
+            data.natural,
+        )
         if data.version != 1:
             words = f"the first result of coup {data.coup} has version {data.version}"
             self._room.report("result", event, words, recorded=data.version, expected=1, coup=coup)
@@ -251,7 +259,9 @@ class Tables:
             words = f"{nth}, went to {_HAND_NAMES[data.hand]}, and it is {_HAND_NAMES[due]}'s"
             self._room.report(check, event, words, recorded=data.hand, expected=due, coup=coup)
         elif data.position != position:
-            words = f"{data.card} was put in place {data.position} of {_HAND_NAMES[due]}'s hand, not {position}"
+            words = (
+                f"{data.card} was put in place {data.position} of {_HAND_NAMES[due]}'s hand, not {position}"
+            )
             self._room.report(
                 "deal_order", event, words, recorded=data.position, expected=position, coup=coup
             )

@@ -1,0 +1,48 @@
+"""Where the command prints, and how it fails."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+console = Console(highlight=False)
+"""Results."""
+
+errors = Console(stderr=True, highlight=False)
+"""Everything that is not a result: progress, warnings, failures."""
+
+
+def fail(words: str, status: int = 1) -> NoReturn:
+    """Say why in one line on stderr, and end."""
+    errors.print(f"[red]sabot:[/red] {_escaped(words)}", soft_wrap=True)
+    sys.exit(status)
+
+
+def _escaped(words: str) -> str:
+    return words.replace("[", r"\[")
+
+
+def print_json(document: Any) -> None:
+    """A result for machines: one JSON document on stdout."""
+    print(json.dumps(document, ensure_ascii=False, indent=2))
+
+
+@contextmanager
+def progress(what: str, total: int | None, unit: str) -> Iterator[Any]:
+    """A bar on stderr while something long runs; yields a function that is told how far it is."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("{task.completed:,.0f}" + ("/{task.total:,.0f}" if total else "") + f" {unit}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=errors, transient=True) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda done: bar.update(task, completed=done)

@@ -1,0 +1,110 @@
+"""``sabot game|wallet|audit serve`` and ``republish``: each service as a process of its own."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+from fastapi import FastAPI
+from sqlalchemy import Engine
+
+from services.cli.console import console, errors, fail
+from services.cli.data import DataOption, settings
+from services.room.embedded import BUS_DATABASE
+from services.runtime.bus.embedded import EmbeddedBus
+from services.runtime.database import open_sqlite
+from services.runtime.ports_system import SystemClock, SystemIds, SystemRng
+from services.runtime.process import OpenToTheWorld, check_host
+from services.runtime.process import serve as serve_process
+from services.runtime.republish import UnknownStream, republish
+from services.runtime.writer import Writer
+
+Name = Literal["game", "wallet", "audit"]
+
+_PORTS = {"game": 8101, "wallet": 8102, "audit": 8103}
+_DOES = {
+    "game": "Game: tables, shoes and coups.",
+    "wallet": "Wallet: accounts, bets and money.",
+    "audit": "Audit: verdicts on every coup.",
+}
+
+
+def group(name: Name) -> typer.Typer:
+    """The commands of one service."""
+    commands = typer.Typer(help=_DOES[name], no_args_is_help=True)
+
+    @commands.command("serve")
+    def serve(
+        data: DataOption = Path("sabot-data"),
+        host: Annotated[str, typer.Option(help="Loopback only: callers are not authenticated yet.")] = "127.0.0.1",
+        port: Annotated[int, typer.Option(help="0 takes a free one.", min=0, max=65535)] = _PORTS[name],
+    ) -> None:
+        """Run the service until SIGTERM or Ctrl-C: its writer, and HTTP with /metrics, /healthz, /readyz."""
+        try:
+            check_host(host)
+        except OpenToTheWorld as error:
+            fail(str(error), status=2)
+        logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+        data.mkdir(parents=True, exist_ok=True)
+        bus = EmbeddedBus(data / BUS_DATABASE)
+        writer = _open(name, data, bus)
+        app = _app(name, writer, open_sqlite(data / f"{name}.db", writer=False))
+        raise typer.Exit(serve_process(writer, app, host, port, ready=_say_ready(name)))
+
+    @commands.command("republish")
+    def republish_stream(
+        stream: Annotated[str, typer.Argument(help=f"A stream of this service, such as {name}/main.")],
+        first: Annotated[int, typer.Argument(metavar="FROM", help="Sequence to begin with.", min=1)],
+        data: DataOption = Path("sabot-data"),
+    ) -> None:
+        """Publish a stream's original bytes again, from a sequence on: the only way to fill a gap."""
+        if not (data / f"{name}.db").exists():
+            fail(f"there is no {name} in {data}", status=2)
+        bus = EmbeddedBus(data / BUS_DATABASE)
+        try:
+            count = republish(open_sqlite(data / f"{name}.db", writer=False), bus, stream, first)
+        except UnknownStream as error:
+            fail(str(error), status=2)
+        finally:
+            bus.close()
+        console.print(f"{count} events of {stream} published again", markup=False)
+
+    return commands
+
+
+def _say_ready(name: str) -> Any:
+    def say(address: str) -> None:
+        errors.print(f"{name} is ready on http://{address} (data and metrics there; Ctrl-C stops it)")
+
+    return say
+
+
+def _open(name: Name, data: Path, bus: EmbeddedBus) -> Writer[Any]:
+    clock, ids, config = SystemClock(), SystemIds(), settings()
+    if name == "game":
+        from services.game.wiring import open_game
+
+        return open_game(data, bus, config, clock=clock, ids=ids, rng=SystemRng())
+    if name == "wallet":
+        from services.wallet.wiring import open_wallet
+
+        return open_wallet(data, bus, config, clock=clock, ids=ids)
+    from services.audit.wiring import open_audit
+
+    return open_audit(data, bus, config, clock=clock, ids=ids)
+
+
+def _app(name: Name, writer: Writer[Any], reader: Engine) -> FastAPI:
+    if name == "game":
+        from services.game.api import game_app
+
+        return game_app(writer, reader)
+    if name == "wallet":
+        from services.wallet.api import wallet_app
+
+        return wallet_app(writer, reader)
+    from services.audit.api import audit_app
+
+    return audit_app(writer, reader)
