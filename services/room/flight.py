@@ -11,7 +11,7 @@ from schemas.commands import CloseBetting, OpenCoup, PlaceBet, TableCommand
 from schemas.refusal import Refusal
 from services.room.embedded import Room
 
-_TRY_AGAIN: Final = frozenset({"COUP_UNKNOWN", "TEMPORARY"})
+_TRY_AGAIN: Final = frozenset({"COUP_UNKNOWN", "TABLE_BUSY", "TEMPORARY"})
 
 
 class Stage(StrEnum):
@@ -30,7 +30,9 @@ class CoupFlight:
     """Takes one coup through the three services.
 
     ``before`` are commands that make the table ready; they are asked in order, ahead of the opening.
-    Every command may be repeated without harm, so a flight that a crash cut off is simply flown again.
+    The bets are asked together with the opening: wallet reads of it before it looks at them, or answers
+    ``COUP_UNKNOWN`` and they are asked again. Every command may be repeated without harm, so a flight that
+    a crash cut off is simply flown again.
     """
 
     def __init__(
@@ -41,7 +43,9 @@ class CoupFlight:
         self.refusal: Refusal | None = None
         """Why the coup could not be opened; nothing of it was written then."""
         self._room = room
-        self._asked: list[Future[Any]] = [room.game.submit(command) for command in (*before, opening)]
+        self._commands: list[TableCommand] = [*before, opening]
+        self._asked: list[Future[Any]] = [room.game.submit(command) for command in self._commands]
+        self._answers: list[Future[Any]] = [room.wallet.submit(bet) for bet in bets]
         self._key = (opening.operator, opening.table, opening.shoe, opening.coup)
 
     @property
@@ -51,54 +55,51 @@ class CoupFlight:
 
     def advance(self) -> None:
         """Take the next step if the last one was answered."""
-        if self.stage is Stage.PLAYING:
-            if self._key not in self._room.wallet.service.state.coups:
-                self.stage = Stage.DONE
-            return
-        if self.finished or not all(answer.done() for answer in self._asked):
-            return
-        match self.stage:
-            case Stage.OPENING:
-                self._opened()
-            case Stage.BETTING:
-                self._bet()
-            case Stage.CLOSING:
-                self._closed()
+        if self.stage is Stage.OPENING and _all_done(self._asked):
+            self._opened()
+        if self.stage is Stage.BETTING and _all_done(self._answers):
+            self._bet()
+        if self.stage is Stage.CLOSING and _all_done(self._asked):
+            self._asked[0].result()
+            self.stage = Stage.PLAYING
+        if self.stage is Stage.PLAYING and self._key not in self._room.wallet.service.state.coups:
+            self.stage = Stage.DONE
 
     def _opened(self) -> None:
-        refusals = [error for answer in self._asked if (error := answer.exception()) is not None]
-        if refusals:
-            _raise_unless_refusal(refusals[0])
-            self.refusal, self.stage = refusals[0], Stage.REFUSED  # type: ignore[assignment]
-            return
-        self._asked = [self._room.wallet.submit(bet) for bet in self.bets]
-        self.stage = Stage.BETTING
-        if not self._asked:
-            self._bet()
+        refusals = [refusal for answer in self._asked if (refusal := _refusal_of(answer)) is not None]
+        if not refusals:
+            self.stage = Stage.BETTING
+        elif all(refusal.code in _TRY_AGAIN for refusal in refusals):
+            self._asked = [self._room.game.submit(command) for command in self._commands]
+        else:
+            self.refusal, self.stage = refusals[0], Stage.REFUSED
 
     def _bet(self) -> None:
         again = []
-        for bet, answer in zip(self.bets, self._asked, strict=True):
-            error = answer.exception()
-            if error is None:
+        for bet, answer in zip(self.bets, self._answers, strict=True):
+            refusal = _refusal_of(answer)
+            if refusal is None:
                 continue
-            if not (isinstance(error, Refusal) and error.code in _TRY_AGAIN):
-                raise error
+            if refusal.code not in _TRY_AGAIN:
+                raise refusal
             again.append(bet)  # wallet has not read of the opening yet, or was too busy
         if again:
             self.bets = again
-            self._asked = [self._room.wallet.submit(bet) for bet in again]
+            self._answers = [self._room.wallet.submit(bet) for bet in again]
             return
         operator, table, shoe, coup = self._key
         closing = CloseBetting(operator=operator, table=table, shoe=shoe, coup=coup)
         self._asked = [self._room.game.submit(closing)]
         self.stage = Stage.CLOSING
 
-    def _closed(self) -> None:
-        self._asked[0].result()
-        self.stage = Stage.PLAYING
+
+def _all_done(answers: Sequence[Future[Any]]) -> bool:
+    return all(answer.done() for answer in answers)
 
 
-def _raise_unless_refusal(error: BaseException) -> None:
-    if not isinstance(error, Refusal):
-        raise error
+def _refusal_of(answer: Future[Any]) -> Refusal | None:
+    """Why a command was refused, if it was. Any other failure is raised."""
+    error = answer.exception()
+    if error is None or isinstance(error, Refusal):
+        return error
+    raise error

@@ -20,7 +20,7 @@ from schemas.commands import Deposit, OpenCoup, OpenTable, PlaceBet, SetHouse, T
 from schemas.house import House, shipped_houses
 from schemas.refusal import Refusal
 from services.room.embedded import Room, Stalled
-from services.room.flight import CoupFlight
+from services.room.flight import CoupFlight, Stage
 from services.room.lines import CoupLine, DepositLine, LineError, parse_line
 from services.room.settlements import SettlementsFile
 from services.wallet import store as wallet_store
@@ -147,12 +147,25 @@ class Ingest:
 
     def _wait_for(self, accounts: frozenset[str], table: str | None) -> None:
         """Let what this line depends on land first; it must see the balances that a reader would expect."""
-        while (
-            len(self._flying) >= _IN_FLIGHT_MAX
-            or not self._busy_accounts.isdisjoint(accounts)
-            or table in self._busy_tables
-        ):
+        while len(self._flying) >= _IN_FLIGHT_MAX or not self._may_follow(accounts, table):
             self._move()
+
+    def _may_follow(self, accounts: frozenset[str], table: str | None) -> bool:
+        """Whether a line may start now.
+
+        It may where nothing in flight has its accounts or its table, and also right behind a coup of the same
+        table that is only waiting for its cards: game opens the next coup when that one is concluded, in the
+        same breath, and wallet pays the one before it takes bets on the other.
+        """
+        if self._busy_accounts.isdisjoint(accounts) and table not in self._busy_tables:
+            return True
+        ahead = [each for each in self._flying if each.table == table or not each.accounts.isdisjoint(accounts)]
+        return (
+            len(ahead) == 1
+            and isinstance(ahead[0], _CoupFlight)
+            and ahead[0].table == table
+            and ahead[0].flight.stage is Stage.PLAYING
+        )
 
     def _deposit(self, line: DepositLine, accounts: frozenset[str], number: int, raw: bytes) -> None:
         command = Deposit(

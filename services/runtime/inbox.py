@@ -48,6 +48,9 @@ class _Place:
     hash: str = FIRST_PREVIOUS
     held_at: tuple[str, int, int] | None = None
     held_reason: str | None = None
+    seen: int = 0
+    """The furthest event that came and could not be applied yet. Known to this process only: after a restart
+    the records are read again from ``held_at`` on."""
 
 
 class Inbox:
@@ -59,6 +62,8 @@ class Inbox:
         self._touched: set[str] = set()
         self._moved: set[tuple[str, int]] = set()
         self._dead: list[dict[str, Any]] = []
+        self.unsaved_offsets = 0
+        """Deliveries since the offsets were last written."""
         for row in db.execute(sa.select(_INBOX)):
             held = None if row.held_reason is None else (row.held_topic, row.held_partition, row.held_offset)
             self._places[row.stream] = _Place(row.sequence, row.hash, held, row.held_reason)
@@ -85,34 +90,34 @@ class Inbox:
         partition = (delivery.topic, delivery.partition)
         self._offsets[partition] = delivery.offset + 1
         self._moved.add(partition)
+        self.unsaved_offsets += 1
+        event, newer = None, None
         try:
             event = decode(delivery.body)
+            envelope, hash_ = event.envelope, event.hash
         except UnknownType as unknown:
-            envelope = unknown.envelope
-            verdict = self._place(delivery, envelope.stream, envelope.sequence, envelope.previous, unknown.hash)
-            return (Verdict.SKIPPED if verdict is Verdict.APPLIED else verdict), None
-        except NewerVersion as newer:
-            if self._last(newer.envelope.stream).sequence + 1 == newer.envelope.sequence:
-                self._hold(delivery, newer.envelope.stream, str(newer))
-                return Verdict.NEWER, None
-            verdict = self._place(
-                delivery, newer.envelope.stream, newer.envelope.sequence, "", hash_of(delivery.body)
-            )
-            return verdict, None
+            envelope, hash_ = unknown.envelope, unknown.hash
+        except NewerVersion as error:
+            envelope, hash_, newer = error.envelope, hash_of(delivery.body), str(error)
         except NotOurs as reason:
             return self._bury(delivery, str(reason), received_at)
-        if topic_of(event.stream) != delivery.topic:
-            return self._bury(
-                delivery, f"an event of stream {event.stream} has no place on {delivery.topic}", received_at
-            )
-        verdict = self._place(delivery, event.stream, event.sequence, event.envelope.previous, event.hash)
+        stream, sequence = envelope.stream, envelope.sequence
+        if topic_of(stream) != delivery.topic:
+            reason = f"an event of stream {stream} has no place on {delivery.topic}"
+            return self._bury(delivery, reason, received_at)
+        if newer is not None and sequence == self._last(stream).sequence + 1:
+            self._hold(delivery, stream, sequence, newer)
+            return Verdict.NEWER, None
+        verdict = self._place(delivery, stream, sequence, envelope.previous, hash_)
+        if verdict is Verdict.APPLIED and event is None:
+            return Verdict.SKIPPED, None
         return verdict, event if verdict is Verdict.APPLIED else None
 
     def hold(self, delivery: Delivery, event: Recorded[Any], reason: str) -> None:
         """Take back that an event was applied: it cannot be, and its stream waits at its place."""
         place = self._last(event.stream)
         place.sequence, place.hash = event.sequence - 1, event.envelope.previous
-        self._hold(delivery, event.stream, reason)
+        self._hold(delivery, event.stream, event.sequence, reason)
 
     def save(self, db: Connection) -> None:
         """Write what changed, in the transaction of the effects."""
@@ -134,6 +139,12 @@ class Inbox:
                 )
             upsert(db, _INBOX, rows)
             self._touched.clear()
+        if self._dead:
+            db.execute(sqlite_insert(_DEAD).on_conflict_do_nothing(), self._dead)
+            self._dead.clear()
+
+    def save_offsets(self, db: Connection) -> None:
+        """Write where to start reading. Only a hint: may be left out of a transaction."""
         if self._moved:
             upsert(
                 db,
@@ -141,9 +152,7 @@ class Inbox:
                 [{"topic": t, "partition": p, "next": self._offsets[t, p]} for t, p in sorted(self._moved)],
             )
             self._moved.clear()
-        if self._dead:
-            db.execute(sqlite_insert(_DEAD).on_conflict_do_nothing(), self._dead)
-            self._dead.clear()
+        self.unsaved_offsets = 0
 
     def _last(self, stream: str) -> _Place:
         return self._places.setdefault(stream, _Place())
@@ -154,21 +163,28 @@ class Inbox:
             other = sequence == place.sequence and hash_ != place.hash
             return Verdict.OTHER_BYTES if other else Verdict.DUPLICATE
         if sequence > place.sequence + 1:
-            self._hold(delivery, stream, f"events {place.sequence + 1} to {sequence - 1} are missing")
+            self._hold(delivery, stream, sequence, _missing(place.sequence + 1, sequence - 1))
             return Verdict.GAP
         if previous != place.hash:
-            self._hold(delivery, stream, f"event {sequence} does not follow the bytes of event {place.sequence}")
+            reason = f"event {sequence} does not follow the bytes of event {place.sequence}"
+            self._hold(delivery, stream, sequence, reason)
             return Verdict.CHAIN_BREAK
-        place.sequence, place.hash, place.held_at, place.held_reason = sequence, hash_, None, None
+        place.sequence, place.hash = sequence, hash_
+        if sequence >= place.seen:
+            place.held_at, place.held_reason = None, None
+        else:
+            # Those that came too early were not kept: they must come again, or the stream is not whole.
+            place.held_reason = _missing(sequence + 1, place.seen)
         self._touched.add(stream)
         return Verdict.APPLIED
 
-    def _hold(self, delivery: Delivery, stream: str, reason: str) -> None:
-        place = self._last(stream)
-        if place.held_at is None:
-            place.held_at = (delivery.topic, delivery.partition, delivery.offset)
-            place.held_reason = reason
-            self._touched.add(stream)
+    def _hold(self, delivery: Delivery, stream: str, sequence: int, reason: str) -> None:
+        place, at = self._last(stream), (delivery.topic, delivery.partition, delivery.offset)
+        place.seen = max(place.seen, sequence)
+        # Reading must begin again at the first record that is still needed, not at the latest.
+        if place.held_at is None or (at[:2] == place.held_at[:2] and at[2] < place.held_at[2]):
+            place.held_at, place.held_reason = at, reason
+        self._touched.add(stream)
 
     def _bury(self, delivery: Delivery, reason: str, received_at: str) -> tuple[Verdict, None]:
         self._dead.append(
@@ -182,6 +198,10 @@ class Inbox:
             }
         )
         return Verdict.NOT_OURS, None
+
+
+def _missing(first: int, last: int) -> str:
+    return f"event {first} is missing" if first == last else f"events {first} to {last} are missing"
 
 
 def upsert(db: Connection, table: sa.Table, rows: Iterable[dict[str, Any]]) -> None:

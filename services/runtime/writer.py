@@ -10,11 +10,11 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from sqlalchemy import Engine
 
@@ -32,6 +32,12 @@ from services.runtime.store import EventStore
 C = TypeVar("C")
 
 log = logging.getLogger(__name__)
+
+_MARKS_MAY_LAG: Final = 500
+"""The outbox mark and the consumer's offsets only say where to go on after a crash. If they lag, a few events
+are published and read twice, which every inbox skips; so they are not written in every transaction."""
+
+_IDLE_STEPS_BEFORE_MARKS: Final = 50
 
 
 class WriterStopped(Exception):
@@ -77,6 +83,8 @@ class Writer(Generic[C]):
         self.stopped: str | None = None
         """Why the writer does not go on, once it does not."""
         self.bus_reachable = True
+        self.on_commit: Callable[[Sequence[Recorded[Any]]], None] | None = None
+        """Told of every batch's events once they are committed. Must be quick and must not raise."""
         self._clock, self._ids, self._calendar = clock, ids, calendar or GamingCalendar()
         self._source = f"sabot/{service.name}"
         with self.store.transaction() as db:
@@ -87,6 +95,7 @@ class Writer(Generic[C]):
         self._queue: deque[_Asked[C]] = deque()
         self._lock = threading.Lock()
         self._wake = threading.Event()
+        self._idle_steps = 0
         self._made: list[Recorded[Any]] = []
         self._heads: dict[str, tuple[int, str]] = {}
 
@@ -131,10 +140,16 @@ class Writer(Generic[C]):
         now = self._clock.now()
         for command in self.service.overdue(rfc3339(now)):
             asked.append(_Asked(command, "overdue"))
-        if deliveries or asked or self.relay.published != self.store.published:
-            answers = self._commit(deliveries, asked)
-            for each, result in answers:
+        if deliveries or asked:
+            self._idle_steps = 0
+            for each, result in self._commit(deliveries, asked):
                 self._reply(each, result)
+            if self.on_commit is not None and self._made:
+                self.on_commit(self._made)
+        elif self._behind:
+            self._idle_steps += 1
+            if self._idle_steps == _IDLE_STEPS_BEFORE_MARKS:
+                self._commit((), [])
         self.bus_reachable = self.relay.pump()
         self.metrics.backlog.set(self.relay.backlog)
         taken = len(deliveries) + len(asked)
@@ -144,9 +159,16 @@ class Writer(Generic[C]):
 
     def close(self) -> None:
         """Stop after the last committed batch; what waits in the queue is answered ``TEMPORARY``."""
+        if self.stopped is None and self._behind:
+            self._commit((), [])
         self._stop("it was closed")
         self._subscription.close()
         self.store.close()
+
+    @property
+    def _behind(self) -> int:
+        """Events and records by which the outbox mark and the consumer's offsets lag."""
+        return self.relay.published - self.store.published + self.inbox.unsaved_offsets
 
     def _poll(self) -> Sequence[Delivery]:
         try:
@@ -179,7 +201,8 @@ class Writer(Generic[C]):
                 self.service.save(db)
                 stored = self.store.append(db, self._made)
                 self.inbox.save(db)
-                if self.relay.published != self.store.published:
+                if self._behind >= _MARKS_MAY_LAG or not (deliveries or asked):
+                    self.inbox.save_offsets(db)
                     self.store.mark_published(db, self.relay.published)
         except Exception as error:
             # The transaction is gone, but the state in memory has moved: only a fresh start is safe.

@@ -134,7 +134,9 @@ class WalletService:
         return wallet_stream(self._shard)
 
     def save(self, db: Connection) -> None:
-        store.save_references(db, self._new_references)
+        # A command that came to nothing leaves no account behind.
+        opened = {key: account for key, account in self._new_references.items() if account in self.state.accounts}
+        store.save_references(db, opened)
         store.save_changes(db, self.state.ledger, self.state.changes)
         self.state.changes = Changes()
         self.state.ledger.touched.clear()

@@ -148,7 +148,14 @@ def test_a_house_whose_croupier_deals_takes_the_shoe_back():
 
 @pytest.mark.parametrize(
     ("taken", "seat", "following"),
-    [((1, 5, 9), 5, 9), ((1, 5, 9), 9, 1), ((1, 5, 9), 3, 5), ((1, 5, 9), 12, 1), ((5,), 5, 5), ((), 5, None)],
+    [
+        ((1, 5, 9), 5, 9),
+        ((1, 5, 9), 9, 1),
+        ((1, 5, 9), 3, 5),
+        ((1, 5, 9), 12, 1),
+        ((5,), 5, 5),
+        ((), 5, None),
+    ],
 )
 def test_the_next_seat_goes_up_and_round(taken, seat, following):
     assert next_seat(taken, seat) == following

@@ -94,7 +94,12 @@ def test_a_shoe_by_a_clients_seed():
 
 def test_neither_commitment_nor_order_can_be_passed_off_as_another_shoes():
     seed = bytes(32)
-    contexts = [context("T1", "S1", 8), context("T1S", "1", 8), context("T1", "S1", 6), context("T", "1S1", 8)]
+    contexts = [
+        context("T1", "S1", 8),
+        context("T1S", "1", 8),
+        context("T1", "S1", 6),
+        context("T", "1S1", 8),
+    ]
     assert len({commitment(seed, each) for each in contexts}) == 4
     assert len({shuffle_key(seed, each, b"x") for each in contexts}) == 4
 

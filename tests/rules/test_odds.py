@@ -68,7 +68,9 @@ def test_the_edges_of_a_house(house, player, banker, tie):
     assert shown == {"player": player, "banker": banker, "tie": tie}
 
 
-@pytest.mark.parametrize(("house", "at_eight", "at_nine"), [("nl", "14.3596", "4.8440"), ("de", "14.4382", "4.9313")])
+@pytest.mark.parametrize(
+    ("house", "at_eight", "at_nine"), [("nl", "14.3596", "4.8440"), ("de", "14.4382", "4.9313")]
+)
 def test_both_tie_prices_stand_side_by_side(house, at_eight, at_nine):
     odds = statement(HOUSES[house])
     assert {profit: percent(edge) for profit, edge in odds.tie_edges.items()} == {8: at_eight, 9: at_nine}

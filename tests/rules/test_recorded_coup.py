@@ -191,31 +191,36 @@ def test_a_shoe_keeps_its_decks():
 # -------------------------------------------------------------------------------------------- who dealt
 
 
+BANKER_WINS = ("9S", "KS", "8H", "KH")  # at the big table the first two cards are Banker's
+PLAYER_WINS = ("8S", "QS", "9H", "QH")
+
+
 def test_where_players_deal_the_record_says_which_seat():
     room = Room()
     room.open_table("lt", "recorded")
     with refused("DEALER_SEAT", "dealer_seat"):
-        room.open(1, NATURAL)
+        room.open(1, BANKER_WINS)
     with refused("DEALER_SEAT", "dealer_seat"):
-        room.open(1, NATURAL, dealer_seat=13)
+        room.open(1, BANKER_WINS, dealer_seat=13)
 
 
 def test_a_record_says_when_the_shoe_passes_and_to_whom():
     room = Room()
     room.open_table("lt", "recorded")
-    first = room.play(1, ("9S", "8H", "KS", "KH"), dealer_seat=4)
+    first = room.play(1, BANKER_WINS, dealer_seat=4)
     assert of_type(first, ShoePassed) == [
         ShoePassed(**AT, shoe="shoe-1", from_seat=None, to_seat=4, reason="recorded")
     ]
     assert of_type(first, CoupOpened)[0].dealer_seat == 4
-    again = room.play(2, ("KS", "KH", "9S", "8H"), dealer_seat=4)  # Player wins: Banker has nothing
-    assert of_type(again, ShoePassed) == [], "what follows a Player win is in the next record"
-    passed = room.play(3, NATURAL, dealer_seat=9)
+    won = room.play(2, PLAYER_WINS, dealer_seat=4)
+    assert of_type(won, CoupConcluded)[0].outcome == "player"
+    assert of_type(won, ShoePassed) == [], "who deals after a Player win is said by the next record"
+    passed = room.play(3, BANKER_WINS, dealer_seat=9)
     assert of_type(passed, ShoePassed) == [
         ShoePassed(**AT, shoe="shoe-1", from_seat=4, to_seat=9, reason="recorded")
     ]
     with refused("COUP_KNOWN", "dealer_seat"):
-        room.open(3, NATURAL, dealer_seat=10)
+        room.open(3, BANKER_WINS, dealer_seat=10)
 
 
 def test_where_a_croupier_deals_a_record_names_no_seat(room):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from schemas.envelope import Envelope
-from services.audit.core.room import Room, place_of
-from services.audit.core.state import Coup, Place, Stream
+from services.audit.core.room import Room
+from services.audit.core.state import Coup, Place, Stream, place_of
 
 
 class Chain:
@@ -31,9 +31,8 @@ class Chain:
                 self._missing(stream, envelope)
         elif envelope.previous != stream.hash:
             self._broken(stream, envelope)
-        stream.sequence, stream.hash = sequence, hash_
         data = envelope.data
-        stream.place = place_of(data)
+        stream.sequence, stream.hash, stream.last = sequence, hash_, data
         stream.operator = getattr(data, "operator", stream.operator)
         self._room.touch(stream)
         return True

@@ -103,7 +103,7 @@ class Dealers:
             return
         due = squeezer([bet for bet in coup.bets.values() if not bet.late], coup.dealer_seat)
         if coup.squeezed_by != due:
-            words = f"{_dealer(coup.squeezed_by)} looked at Player's cards, and it was for {_dealer(due)} to do so"
+            words = f"{_dealer(coup.squeezed_by)} looked at Player's cards, and {_dealer(due)} was to do so"
             self._squeezed(coup, words, recorded=coup.squeezed_by, expected=due)
 
     # ------------------------------------------------------------------------------------------- in private

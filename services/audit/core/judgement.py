@@ -8,7 +8,6 @@ streams interleave.
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import Literal
 
 from schemas.events.audit import CoupVerified
@@ -62,7 +61,9 @@ class Judgement:
             words = f"the settlement of coup {coup.number} does not name the event that ended the coup"
             self._money(coup, "result", words, recorded=_ref(coup.settled_result), expected=_ref(coup.end))
         if coup.wallet != wallet_stream(table.shard):
-            words = f"the money of coup {coup.number} is in {coup.wallet}, and table {table.name} names {table.shard}"
+            words = (
+                f"the money of coup {coup.number} is in {coup.wallet}; its table names shard {table.shard}"
+            )
             self._money(coup, "shard", words, recorded=coup.wallet, expected=wallet_stream(table.shard))
         if (coup.ended == "voided") != (coup.settled_as == "returned"):
             due = "is void, so that every stake goes back" if coup.ended == "voided" else "has a result"
@@ -127,20 +128,17 @@ class Judgement:
         if bet.tier != due.tier:
             words = f"bet {bet.bet} on {bet.spot} was settled as {bet.tier}, and it is a {due.tier}"
             wrong.append((bet, "tiers", words, bet.tier, due.tier))
-        if (
-            bet.commission != due.commission
-            or Fraction(bet.exact) != due.exact
-            or bet.exact != str(due.exact)
-        ):
+        if bet.commission != due.commission or bet.exact != str(due.exact):
             words = (
-                f"the commission on bet {bet.bet} of {_amount(bet.stake, bet)} was {_amount(bet.commission, bet)} "
-                f"(exactly {bet.exact} minor units), and {_amount(due.commission, bet)} ({due.exact}) was due"
+                f"the commission on bet {bet.bet} of {_amount(bet.stake, bet)} was "
+                f"{_amount(bet.commission, bet)} (exactly {bet.exact} minor units), "
+                f"and {_amount(due.commission, bet)} ({due.exact}) was due"
             )
             wrong.append((bet, "commission", words, bet.commission, due.commission))
         if bet.returned != due.returned:
             words = (
-                f"bet {bet.bet} of {_amount(bet.stake, bet)} on {bet.spot} was paid {_amount(bet.returned, bet)}, "
-                f"and {_amount(due.returned, bet)} was due{_because(bet, due)}"
+                f"bet {bet.bet} of {_amount(bet.stake, bet)} on {bet.spot} was paid "
+                f"{_amount(bet.returned, bet)}, and {_amount(due.returned, bet)} was due{_because(bet, due)}"
             )
             wrong.append((bet, "payout", words, bet.returned, due.returned))
 

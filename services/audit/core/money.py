@@ -47,8 +47,8 @@ def profit(price: str) -> Fraction:
     match = _NOTATION.fullmatch(price)
     if match is None:
         raise ValueError(f"{price!r} is not a price")
-    ratio = Fraction(match[1]) / Fraction(match[3])
-    return ratio if match[2] == "to" else ratio - 1
+    gain = Fraction(match[1]) / int(match[3])
+    return gain if match[2] == "to" else gain - 1
 
 
 def _half_up(units: Fraction) -> int:
@@ -80,7 +80,7 @@ def rounding_unit(unit: str, exponent: int) -> Fraction:
     """
     if unit == "minor":
         return Fraction(1)
-    in_minor_units = Fraction(unit) * 10**exponent
+    in_minor_units: Fraction = Fraction(unit) * 10**exponent
     return in_minor_units * in_minor_units.denominator
 
 

@@ -12,6 +12,7 @@ from schemas.events.base import Payload
 from schemas.house import House
 from services.audit.core.facts import Listener
 from services.audit.core.state import (
+    About,
     Bet,
     Books,
     Coup,
@@ -24,6 +25,7 @@ from services.audit.core.state import (
     Shoe,
     Stream,
     Table,
+    place_of,
 )
 
 FAULTS_KEPT: Final = 100
@@ -164,7 +166,7 @@ class Room:
         currents = [(self._load_table(each), each["current"]) for each in read.get("table", ())]
         for each in read.get("stream", ()):
             table, shoe, number = each.pop("place")
-            stream = Stream(**each, place=(table, shoe, number))
+            stream = Stream(**each, last=About(table, shoe, number))
             self.streams[stream.name] = _stored(stream)
         for each in read.get("shoe", ()):
             each["counts"], each["codes"] = (
@@ -198,11 +200,6 @@ class Room:
         fields["taken"] = set(fields["taken"])
         table = self.tables[f"game/{fields['operator']}.{fields['name']}"] = _stored(Table(**fields))
         return table
-
-
-def place_of(payload: object) -> Place:
-    """Table, shoe and coup of an event, as far as it has them."""
-    return getattr(payload, "table", None), getattr(payload, "shoe", None), getattr(payload, "coup", None)
 
 
 def _ref(value: list[Any] | None) -> Ref | None:

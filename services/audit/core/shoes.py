@@ -61,7 +61,9 @@ class Shoes:
             self._say("commitment", event, f"entropy was taken for shoe {data.shoe} a second time")
             return
         if data.nonce:
-            words = f"shoe {data.shoe} uses nonce {data.nonce}: the house could have tried shuffles until it liked one"
+            words = (
+                f"shoe {data.shoe} uses nonce {data.nonce}, and a house may not try one shuffle after another"
+            )
             self._say("commitment", event, words, recorded=data.nonce, expected=0)
         shoe.entropy, shoe.nonce = data.entropy, data.nonce
         self._room.touch(shoe)
@@ -190,7 +192,9 @@ class Shoes:
                 words = f"coup {coup.number} was opened after the cut card of shoe {coup.shoe} had come out"
                 self._room.report("cut_card", event, words, recorded=f"{shoe.out} cards out", coup=coup)
             if rules.every_round and shoe.out:
-                words = f"the cards were not shuffled for coup {coup.number}: {shoe.out} had left shoe {coup.shoe}"
+                words = (
+                    f"shoe {coup.shoe} was not shuffled for coup {coup.number}: {shoe.out} cards had left it"
+                )
                 self._room.report("shuffle", event, words, recorded=shoe.out, expected=0, coup=coup)
             shoe.starts.append([shoe.out + 1, coup.number])
         elif rules.every_round:

@@ -69,12 +69,17 @@ class Stream(Piece):
     sequence: int = 0
     hash: str = FIRST_PREVIOUS
     operator: str = ""
-    place: Place = (None, None, None)
-    """What its last event was about, for the words of a broken chain."""
+    last: object = None
+    """The payload of its last event, or its place: a broken chain must say what was there."""
 
     @property
     def key(self) -> str:
         return self.name
+
+    @property
+    def place(self) -> Place:
+        """What its last event was about."""
+        return place_of(self.last)
 
     def content(self) -> dict[str, Any]:
         return {
@@ -84,6 +89,20 @@ class Stream(Piece):
             "operator": self.operator,
             "place": list(self.place),
         }
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """Stands in for a payload of which only its place is known any more."""
+
+    table: str | None
+    shoe: str | None
+    coup: int | None
+
+
+def place_of(payload: object) -> Place:
+    """Table, shoe and coup of an event, as far as it has them."""
+    return getattr(payload, "table", None), getattr(payload, "shoe", None), getattr(payload, "coup", None)
 
 
 class HouseRules:

@@ -44,16 +44,14 @@ class Tables:
         if table is None:
             table = Table(data.operator, data.table)
             if table.stream != event.stream:
-                words = f"{event.envelope.type} is about table {data.table}, which is not of stream {event.stream}"
+                words = f"{event.envelope.type} of table {data.table} does not belong into {event.stream}"
                 self._room.report("stream", event, words, recorded=event.stream, expected=table.stream)
             self._room.tables[event.stream] = table
             self._room.touch(table)
             if not isinstance(data, TableOpened):
                 self._room.report("order", event, f"table {data.table} is used and was never opened")
         elif data.table != table.name or data.operator != table.operator:
-            words = (
-                f"{event.envelope.type} is about table {data.table}, which is not of stream {event.stream}"
-            )
+            words = f"{event.envelope.type} of table {data.table} does not belong into {event.stream}"
             self._room.report("stream", event, words, recorded=data.table, expected=table.name)
         return table
 
@@ -120,7 +118,9 @@ class Tables:
         self._room.touch(coup)
         self._room.touch(table)
         if data.house_number != table.house_number:
-            words = f"coup {data.coup} is played by house {data.house_number}, and {table.house_number} is in force"
+            words = (
+                f"coup {data.coup} goes by house {data.house_number}, and {table.house_number} is in force"
+            )
             self._room.report(
                 "house", event, words, recorded=data.house_number, expected=table.house_number, coup=coup
             )

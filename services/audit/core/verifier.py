@@ -11,10 +11,10 @@ a restart replays nothing and memory holds only what is unfinished.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from schemas.envelope import Envelope, Recorded
-from schemas.events.base import Payload, TablePayload
+from schemas.events.base import Payload
 from schemas.events.game import (
     BettingClosed,
     CardBurned,
@@ -60,9 +60,8 @@ __all__ = ["Change", "Verifier"]
 _FROM_GAME: Final = "game/"
 _FROM_WALLET: Final = "wallet/"
 
-D = TypeVar("D")
-OfTable = Callable[[Recorded[Any], D, Table], Coup | None]
-OfWallet = Callable[[Recorded[Any], D], Coup | None]
+_OfTable = Callable[[Recorded[Any], Any, Table], Coup | None]
+_OfWallet = Callable[[Recorded[Any], Any], Coup | None]
 
 
 class Verifier:
@@ -159,10 +158,10 @@ class Verifier:
             words = f"the cards of coup {coup.number} name a seal that wallet never made"
             self._report(coup, "seal", (coup.stream, coup.first_card), words)
         obeyed = coup.settled_result
-        if obeyed is not None and coup.settlement is not None and not coup.ended:
-            if self._passed(obeyed[0], obeyed[1]):
-                words = f"coup {coup.number} was {coup.settled_as}, and game has not ended it"
-                self._report(coup, "result", coup.settlement[:2], words)
+        paid = coup.settlement
+        if obeyed is not None and paid is not None and not coup.ended and self._passed(obeyed[0], obeyed[1]):
+            words = f"coup {coup.number} was {coup.settled_as}, and game has not ended it"
+            self._report(coup, "result", paid[:2], words)
 
     def _passed(self, stream: str, sequence: int) -> bool:
         followed = self._room.streams.get(stream)
@@ -223,28 +222,28 @@ class Verifier:
 
     # --------------------------------------------------------------------------------------------- dispatch
 
-    def _game_handlers(self) -> dict[type, OfTable[Any]]:
+    def _game_handlers(self) -> dict[type[Payload], _OfTable]:
         return {
-            TableOpened: _silent(self._tables.opened),
-            TableClosed: _silent(self._tables.closed),
-            HouseSet: _silent(self._tables.house),
-            SeatTaken: _silent(self._dealers.seat_taken),
-            SeatLeft: _silent(self._dealers.seat_left),
-            ShoePassed: _silent(self._dealers.passed),
-            ShoeCommitted: _silent(self._shoes.committed),
-            EntropyTaken: _silent(self._shoes.entropy),
-            ShoeLoaded: _silent(self._shoes.loaded),
-            CardBurned: _silent(self._shoes.burned),
-            ShoeEnded: _silent(self._shoes.ended),
-            CoupOpened: _silent(self._tables.coup_opened),
-            BettingClosed: _silent(self._tables.betting_closed),
-            CardDealt: _silent(self._tables.card_dealt),
-            CardsToSqueeze: _silent(self._tables.squeezed),
+            TableOpened: self._tables.opened,
+            TableClosed: self._tables.closed,
+            HouseSet: self._tables.house,
+            SeatTaken: self._dealers.seat_taken,
+            SeatLeft: self._dealers.seat_left,
+            ShoePassed: self._dealers.passed,
+            ShoeCommitted: self._shoes.committed,
+            EntropyTaken: self._shoes.entropy,
+            ShoeLoaded: self._shoes.loaded,
+            CardBurned: self._shoes.burned,
+            ShoeEnded: self._shoes.ended,
+            CoupOpened: self._tables.coup_opened,
+            BettingClosed: self._tables.betting_closed,
+            CardDealt: self._tables.card_dealt,
+            CardsToSqueeze: self._tables.squeezed,
             CoupConcluded: self._tables.concluded,
             CoupVoided: self._tables.voided,
         }
 
-    def _wallet_handlers(self) -> dict[type, OfWallet[Any]]:
+    def _wallet_handlers(self) -> dict[type[Payload], _OfWallet]:
         return {
             AccountOpened: self._wallets.account_opened,
             Deposited: self._wallets.deposited,
@@ -255,10 +254,3 @@ class Verifier:
             CoupReturned: self._wallets.returned,
             ConflictDetected: self._wallets.conflict,
         }
-
-
-def _silent(handler: Callable[[Recorded[Any], Any, Table], None]) -> OfTable[Any]:
-    return handler  # type: ignore[return-value]
-
-
-assert issubclass(CardDealt, TablePayload)

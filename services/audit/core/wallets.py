@@ -208,9 +208,7 @@ class Wallets:
         coup.part = data.part
         return coup
 
-    def _known_bets(
-        self, event: Recorded[Any], rows: tuple[Any, ...], coup: Coup
-    ) -> list[SettledBet] | list[ReturnedBet]:
+    def _known_bets(self, event: Recorded[Any], rows: tuple[Any, ...], coup: Coup) -> list[Any]:
         """The rows that end an accepted bet, each once and as it was accepted."""
         known = []
         wrong: list[str] = []
