@@ -18,7 +18,7 @@ CARD_PATTERN: Final = rf"^[{RANKS}][{SUITS}]?$"
 Card = Annotated[str, StringConstraints(pattern=CARD_PATTERN, strict=True)]
 """A card as it stands in an event: ``"8C"``, or ``"8"`` where the suit was not recorded."""
 
-_KNOWN: Final = {rank + suit: rank + suit for rank in RANKS for suit in ("", *SUITS)} | {
+_KNOWN: Final[dict[str, Card]] = {rank + suit: rank + suit for rank in RANKS for suit in ("", *SUITS)} | {
     "10" + suit: "T" + suit for suit in ("", *SUITS)
 }
 

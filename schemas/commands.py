@@ -15,7 +15,9 @@ from schemas.events.base import CoupNumber, Currency, Model, Name, OperatorName,
 from schemas.events.wallet import Positive, TransactionId
 from schemas.house import House
 
-AccountReference = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=r"^[^\x00-\x1f\x7f]+$")]
+AccountReference = Annotated[
+    str, StringConstraints(min_length=1, max_length=128, pattern=r"^[^\x00-\x1f\x7f]+$")
+]
 """The operator's own name for a player's account. Wallet maps it to an opaque id; no event carries it."""
 
 

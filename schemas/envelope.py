@@ -152,7 +152,9 @@ def encode(
     )
     body = envelope.__pydantic_serializer__.to_json(envelope)
     if len(body) > EVENT_BYTES_MAX:
-        raise TooLong(f"{envelope.type} in {stream} would measure {len(body)} bytes, {EVENT_BYTES_MAX} at the most")
+        raise TooLong(
+            f"{envelope.type} in {stream} would measure {len(body)} bytes, {EVENT_BYTES_MAX} at the most"
+        )
     return Recorded(envelope, body, hash_of(body))
 
 
@@ -191,7 +193,7 @@ def _decode_slowly(body: bytes) -> Recorded[Any]:
             return Recorded(_envelope_of(payload).model_validate_json(body), body, hash_of(body))
         except ValidationError as error:
             raise NotOurs(f"{bare.type}: {_first_reason(error)}") from None
-    known = [each.VERSION for each in EVENTS.values() if each.NAME == versioned[1]]
+    known = [each.VERSION for each in EVENTS.values() if versioned[1] == each.NAME]
     if known and int(versioned[2]) > max(known):
         raise NewerVersion(bare)
     raise UnknownType(bare, hash_of(body))

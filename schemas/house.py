@@ -48,7 +48,9 @@ def profit_per_unit(price: str) -> Fraction:
 
 def _check_price(price: str) -> str:
     if profit_per_unit(price).denominator != 1:
-        raise ValueError(f"{price!r} would pay parts of a minor unit: the profit must be a whole multiple of the stake")
+        raise ValueError(
+            f"{price!r} would pay parts of a minor unit: the profit must be a whole multiple of the stake"
+        )
     return price
 
 
@@ -114,7 +116,9 @@ class ShoeRules(_Section):
         if self.shuffle is Shuffle.PER_SHOE and self.cut_cards_from_end is None:
             raise ValueError("a shoe that is not shuffled every round needs cut_cards_from_end")
         if self.shuffle is Shuffle.EVERY_ROUND and self.cut_cards_from_end is not None:
-            raise ValueError("cards that are shuffled every round have no cut card: leave cut_cards_from_end out")
+            raise ValueError(
+                "cards that are shuffled every round have no cut card: leave cut_cards_from_end out"
+            )
         if self.shuffle is Shuffle.EVERY_ROUND and self.burn is not Burn.NONE:
             raise ValueError("cards that are shuffled every round have no burn: write burn = 'none'")
         if self.cut_cards_from_end is not None and self.cut_cards_from_end > self.decks * 52 - 17:
@@ -218,6 +222,8 @@ def load_house(text: str, name: str) -> House:
 def shipped_houses() -> dict[str, House]:
     """The five houses, by id, in the order of their ids."""
     folder = files("schemas") / "houses"
-    sheets = sorted((sheet for sheet in folder.iterdir() if sheet.name.endswith(".toml")), key=lambda s: s.name)
+    sheets = sorted(
+        (sheet for sheet in folder.iterdir() if sheet.name.endswith(".toml")), key=lambda s: s.name
+    )
     houses = [load_house(sheet.read_text("utf-8"), sheet.name.removesuffix(".toml")) for sheet in sheets]
     return {house.id: house for house in houses}

@@ -8,11 +8,15 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 Name = Annotated[
     str,
-    StringConstraints(min_length=1, max_length=64, pattern=r"^[^\s/\x00-\x1f\x7f]([^/\x00-\x1f\x7f]*[^\s/\x00-\x1f\x7f])?$"),
+    StringConstraints(
+        min_length=1, max_length=64, pattern=r"^[^\s/\x00-\x1f\x7f]([^/\x00-\x1f\x7f]*[^\s/\x00-\x1f\x7f])?$"
+    ),
 ]
-"""A table, a shoe or an opaque id: 1 to 64 characters, no slash, no control characters, no space at an end."""
+"""A table, a shoe or an opaque id: 1 to 64 characters, no slash, no control character, no space at an end."""
 
-OperatorName = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$")]
+OperatorName = Annotated[
+    str, StringConstraints(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$")
+]
 """An operator: no point in it, since ``game/<operator>.<table>`` must split in one way only."""
 
 Hash = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]

@@ -1,0 +1,1 @@
+"""Audit: replays every stream, works every coup and posting out again, and keeps the evidence."""

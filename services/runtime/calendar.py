@@ -20,9 +20,13 @@ class GamingCalendar:
 
     def day(self, moment: datetime) -> date:
         """The gaming day of an aware moment; on the days the clocks change it has 23 or 25 hours."""
-        local = moment.astimezone(_zone(self.zone))
-        before = local.time().replace(tzinfo=None) < self.cut_off
-        return local.date() - timedelta(days=1) if before else local.date()
+        zone = _zone(self.zone)
+        local = moment.astimezone(zone)
+        begun = local.time() >= self.cut_off
+        if not begun and local.fold:
+            # The clock was put back: the day began if it showed the cut-off the first time round.
+            begun = datetime.combine(local.date(), self.cut_off, zone).astimezone(UTC) <= moment
+        return local.date() if begun else local.date() - timedelta(days=1)
 
 
 @lru_cache(maxsize=64)

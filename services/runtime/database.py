@@ -8,7 +8,7 @@ from typing import Any
 
 from alembic import command
 from alembic.config import Config
-from sqlalchemy import Connection, Engine, NullPool, create_engine, event
+from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event
 
 
 def open_sqlite(path: Path, *, writer: bool) -> Engine:
@@ -18,7 +18,9 @@ def open_sqlite(path: Path, *, writer: bool) -> Engine:
     the commit. A reader's never block it.
     """
     engine = create_engine(
-        f"sqlite:///{path}", poolclass=NullPool, connect_args={"check_same_thread": False, "timeout": 10}
+        URL.create("sqlite", database=str(path)),
+        poolclass=NullPool,
+        connect_args={"check_same_thread": False, "timeout": 10},
     )
 
     @event.listens_for(engine, "connect")

@@ -25,15 +25,18 @@ _STATUS: Final[Mapping[str, int]] = {
     "COUP_KNOWN": 409,
     "TABLE_KNOWN": 409,
     "TABLE_BUSY": 409,
+    "ROUND_CLOSED": 409,
+    "BETTING_CLOSED": 409,
+    "RESULT_UNKNOWN": 409,
     "COUP_UNKNOWN": 404,
     "TABLE_UNKNOWN": 404,
     "ACCOUNT_UNKNOWN": 404,
 }
-_RETRYABLE: Final = frozenset({"TEMPORARY", "COUP_UNKNOWN", "TABLE_BUSY"})
+_RETRYABLE: Final = frozenset({"TEMPORARY", "COUP_UNKNOWN", "TABLE_BUSY", "RESULT_UNKNOWN"})
 _PROBLEM: Final = "application/problem+json"
 
 
-def problem(code: str, field: str, words: str) -> JSONResponse:
+def problem(code: str, field: str, words: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
     """An RFC 9457 problem document with our code, the field, and whether to send the same again."""
     status = _STATUS.get(code, 422)
     retryable = code in _RETRYABLE
@@ -49,7 +52,7 @@ def problem(code: str, field: str, words: str) -> JSONResponse:
         },
         status_code=status,
         media_type=_PROBLEM,
-        headers={"Retry-After": "1"} if status == 503 else None,
+        headers={**(headers or {}), **({"Retry-After": "1"} if status == 503 else {})},
     )
 
 
@@ -64,7 +67,9 @@ def service_app(writer: Writer[Any], title: str, description: str) -> FastAPI:
     @app.exception_handler(RequestValidationError)
     async def _invalid(_: Request, error: RequestValidationError) -> Response:
         first = error.errors()[0]
-        field = ".".join(str(key) for key in first["loc"] if key != "body")
+        # A body that is no JSON at all has a place in it instead of a field.
+        loc = () if first["type"] == "json_invalid" else first["loc"][1:]
+        field = ".".join(str(key) for key in loc)
         return problem("INVALID", field, str(first["msg"]).removeprefix("Value error, "))
 
     @app.get("/healthz", tags=["operations"])

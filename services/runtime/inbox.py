@@ -99,8 +99,8 @@ class Inbox:
             envelope, hash_ = unknown.envelope, unknown.hash
         except NewerVersion as error:
             envelope, hash_, newer = error.envelope, hash_of(delivery.body), str(error)
-        except NotOurs as reason:
-            return self._bury(delivery, str(reason), received_at)
+        except NotOurs as stranger:
+            return self._bury(delivery, str(stranger), received_at)
         stream, sequence = envelope.stream, envelope.sequence
         if topic_of(stream) != delivery.topic:
             reason = f"an event of stream {stream} has no place on {delivery.topic}"

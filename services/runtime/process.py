@@ -8,17 +8,22 @@ from __future__ import annotations
 
 import ipaddress
 import logging
+import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from socket import socket
 from typing import Any, Final
 
 import uvicorn
 from fastapi import FastAPI
+from uvicorn.server import HANDLED_SIGNALS
 
 from services.runtime.writer import Writer, WriterStopped
 
 _IDLE_SECONDS: Final = 0.01
+_GRACE_SECONDS: Final = 10
+"""For requests in hand at the end; a client that does not finish its own cannot keep the service up."""
 
 log = logging.getLogger(__name__)
 
@@ -84,13 +89,25 @@ class _Server(uvicorn.Server):
                 host, port = listening.getsockname()[:2]
                 self._ready(f"{host}:{port}")
 
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        # Uvicorn's own raises the signal again when it is done. That would end the process before the writer
+        # was closed, and with the signal for its exit status.
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.signal(number, self.handle_exit) for number in HANDLED_SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
     async def on_tick(self, counter: int) -> bool:
         return await super().on_tick(counter) or self._failure.is_set()
 
 
-def serve(
-    writer: Writer[Any], app: FastAPI, host: str, port: int, ready: Callable[[str], None]
-) -> int:
+def serve(writer: Writer[Any], app: FastAPI, host: str, port: int, ready: Callable[[str], None]) -> int:
     """Run until a signal. ``ready`` is told the address once it answers.
 
     Returns the exit status: 0, or 1 where the writer failed.
@@ -100,7 +117,10 @@ def serve(
     thread = WriterThread(writer, failure)
     thread.start()
     try:
-        _Server(uvicorn.Config(app, host=host, port=port, log_level="warning"), failure, ready).run()
+        config = uvicorn.Config(
+            app, host=host, port=port, log_level="warning", timeout_graceful_shutdown=_GRACE_SECONDS
+        )
+        _Server(config, failure, ready).run()
     finally:
         thread.finish()
     return 1 if failure.is_set() else 0

@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 from schemas.envelope import Recorded
 from schemas.events.base import Payload
 
-C = TypeVar("C", contravariant=True)
+C = TypeVar("C")
 
 
 class Service(Protocol[C]):

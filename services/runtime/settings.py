@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import time
-from typing import Final
+from typing import Annotated, Final
 from zoneinfo import available_timezones
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -13,6 +13,9 @@ from schemas.events.base import OperatorName
 from services.runtime.calendar import GamingCalendar
 
 _PREFIX: Final = "SABOT_"
+
+SHARD_LENGTH_MAX: Final = 40
+"""A bet's id is the shard's name and a number, and must be a name itself."""
 
 
 class SettingsError(ValueError):
@@ -26,7 +29,7 @@ class Settings(BaseModel):
 
     operator: OperatorName = "main"
     """Who the tables and accounts belong to, where nobody says otherwise."""
-    shard: OperatorName = "main"
+    shard: Annotated[OperatorName, Field(max_length=SHARD_LENGTH_MAX)] = "main"
     """The wallet shard of this process."""
     zone: str = "UTC"
     """The operator's time zone, an IANA name such as Europe/Amsterdam."""
@@ -41,6 +44,13 @@ class Settings(BaseModel):
         if zone not in available_timezones():
             raise ValueError(f"{zone!r} is not a time zone; write an IANA name such as Europe/Amsterdam")
         return zone
+
+    @field_validator("cut_off")
+    @classmethod
+    def _local(cls, cut_off: time) -> time:
+        if cut_off.tzinfo is not None:
+            raise ValueError("the cut-off is a local time such as 06:00, without a zone")
+        return cut_off
 
     @property
     def calendar(self) -> GamingCalendar:

@@ -20,6 +20,7 @@ _EVENT: Final = table_of(EventRow)
 _STREAM: Final = table_of(StreamRow)
 _OUTBOX: Final = table_of(OutboxRow)
 
+_LAST_POSITION: Final = sa.select(sa.func.max(_EVENT.c.position))
 _INSERT_EVENTS: Final = sa.insert(_EVENT)
 _MOVE_HEAD: Final = (
     sa.update(_STREAM)
@@ -72,13 +73,19 @@ class EventStore:
         with self._connection.begin():
             for row in self._connection.execute(sa.select(_STREAM)):
                 self._heads[row.name] = Head(row.id, row.sequence, row.hash)
-            self.position = self._connection.scalar(sa.select(sa.func.max(_EVENT.c.position))) or 0
+            self.position = self._connection.scalar(_LAST_POSITION) or 0
             self.published = self._connection.scalar(sa.select(_OUTBOX.c.published)) or 0
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
-        """All or nothing. Leaving without an exception commits; there is no other commit."""
+        """All or nothing. Leaving without an exception commits; there is no other commit.
+
+        Raises:
+            SecondWriter: the store is not as this writer left it, so what it knows of it is no longer true.
+        """
         with self._connection.begin():
+            if (self._connection.scalar(_LAST_POSITION) or 0) != self.position:
+                raise SecondWriter("another writer has appended to this store")
             yield self._connection
 
     def head(self, stream: str) -> tuple[int, str]:
@@ -94,7 +101,8 @@ class EventStore:
         """
         if not events:
             return []
-        rows, stored = [], []
+        rows: list[dict[str, Any]] = []
+        stored: list[Stored] = []
         moved: dict[str, Head] = {}
         try:
             for event in events:

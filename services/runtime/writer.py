@@ -10,8 +10,9 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, Final, Generic, TypeVar
@@ -109,12 +110,16 @@ class Writer(Generic[C]):
         """
         asked = _Asked(command, command_id or self._ids.command())
         with self._lock:
-            if self.stopped is not None:
-                asked.answer.set_exception(_temporary(f"the {self.service.name} writer stopped: {self.stopped}"))
-            elif len(self._queue) >= self.limits.queue:
-                asked.answer.set_exception(_temporary("too many commands are waiting"))
-            else:
+            if self.stopped is None and len(self._queue) < self.limits.queue:
                 self._queue.append(asked)
+                refused = None
+            elif self.stopped is None:
+                refused = _temporary("too many commands are waiting")
+            else:
+                refused = self._stopped_words()
+        if refused is not None:
+            asked.answer.set_exception(refused)
+            self.metrics.commands["failed"].inc()
         self._wake.set()
         return asked.answer
 
@@ -134,12 +139,30 @@ class Writer(Generic[C]):
         """
         if self.stopped is not None:
             raise WriterStopped(self.stopped)
+        asked: list[_Asked[C]] = []
+        with self._stopping_on_a_fault(asked):
+            return self._step(asked)
+
+    def close(self) -> None:
+        """Stop after the last committed batch; what waits in the queue is answered ``TEMPORARY``."""
+        try:
+            if self.stopped is None and self._behind:
+                with self._stopping_on_a_fault([]):
+                    self._commit((), [])
+        except WriterStopped as reason:
+            log.warning(
+                "%s: how far it came is not noted, so a little is done twice: %s", self.service.name, reason
+            )
+        finally:
+            self._stop("it was closed")
+            self._subscription.close()
+            self.store.close()
+
+    def _step(self, asked: list[_Asked[C]]) -> int:
         started = perf_counter()
         deliveries = self._poll()
-        asked = self._take()
-        now = self._clock.now()
-        for command in self.service.overdue(rfc3339(now)):
-            asked.append(_Asked(command, "overdue"))
+        self._take(asked)
+        asked += [_Asked(each, "overdue") for each in self.service.overdue(rfc3339(self._clock.now()))]
         if deliveries or asked:
             self._idle_steps = 0
             for each, result in self._commit(deliveries, asked):
@@ -157,13 +180,20 @@ class Writer(Generic[C]):
             self.metrics.step.observe(perf_counter() - started)
         return taken
 
-    def close(self) -> None:
-        """Stop after the last committed batch; what waits in the queue is answered ``TEMPORARY``."""
-        if self.stopped is None and self._behind:
-            self._commit((), [])
-        self._stop("it was closed")
-        self._subscription.close()
-        self.store.close()
+    @contextmanager
+    def _stopping_on_a_fault(self, asked: Sequence[_Asked[C]]) -> Iterator[None]:
+        """Whatever is raised, this writer does nothing more.
+
+        The transaction is gone, or its outcome unknown, but the state in memory has moved: only a fresh start
+        is safe.
+        """
+        try:
+            yield
+        except BaseException as error:
+            self._stop(f"{type(error).__name__}: {error}", asked)
+            if isinstance(error, Exception):
+                raise WriterStopped(self.stopped) from error
+            raise
 
     @property
     def _behind(self) -> int:
@@ -177,39 +207,33 @@ class Writer(Generic[C]):
             log.warning("%s: %s", self.service.name, error)
             return ()
 
-    def _take(self) -> list[_Asked[C]]:
+    def _take(self, asked: list[_Asked[C]]) -> None:
         with self._lock:
-            count = min(len(self._queue), self.limits.commands)
-            return [self._queue.popleft() for _ in range(count)]
+            while self._queue and len(asked) < self.limits.commands:
+                each = self._queue.popleft()
+                # Who has given up waiting is not served; from here on nobody can give up.
+                if each.answer.set_running_or_notify_cancel():
+                    asked.append(each)
 
-    def _commit(
-        self, deliveries: Sequence[Delivery], asked: list[_Asked[C]]
-    ) -> list[tuple[_Asked[C], Any]]:
+    def _commit(self, deliveries: Sequence[Delivery], asked: list[_Asked[C]]) -> list[tuple[_Asked[C], Any]]:
         self._made.clear()
         self._heads.clear()
         now = self._clock.now()
         self._time, self._day = rfc3339(now), self._calendar.day(now).isoformat()
-        try:
-            with self.store.transaction() as db:
-                events = self._admit(deliveries)
-                self.service.prepare(
-                    db, [event for _, event in events], [each.command for each in asked]
-                )
-                for delivery, event in events:
-                    self._apply(delivery, event)
-                answers = [(each, self._carry_out(each)) for each in asked]
-                self.service.save(db)
-                stored = self.store.append(db, self._made)
-                self.inbox.save(db)
-                if self._behind >= _MARKS_MAY_LAG or not (deliveries or asked):
-                    self.inbox.save_offsets(db)
-                    self.store.mark_published(db, self.relay.published)
-        except Exception as error:
-            # The transaction is gone, but the state in memory has moved: only a fresh start is safe.
-            self._stop(f"{type(error).__name__}: {error}")
-            for each in asked:
-                each.answer.set_exception(_temporary("the outcome is unknown: ask again with the same id"))
-            raise WriterStopped(self.stopped) from error
+        with self.store.transaction() as db:
+            events = self._admit(deliveries)
+            self.service.prepare(db, [event for _, event in events], [each.command for each in asked])
+            failed: set[str] = set()
+            for delivery, event in events:
+                if event.stream not in failed and not self._apply(delivery, event):
+                    failed.add(event.stream)
+            answers = [(each, self._carry_out(each)) for each in asked]
+            self.service.save(db)
+            stored = self.store.append(db, self._made)
+            self.inbox.save(db)
+            if self._behind >= _MARKS_MAY_LAG or not (deliveries or asked):
+                self.inbox.save_offsets(db)
+                self.store.mark_published(db, self.relay.published)
         self.relay.offer(stored)
         self.metrics.appended.inc(len(stored))
         self.metrics.batch.observe(len(stored))
@@ -227,49 +251,58 @@ class Writer(Generic[C]):
                 log.warning("%s: %s at %s/%d", self.service.name, verdict, delivery.topic, delivery.offset)
         return admitted
 
-    def _apply(self, delivery: Delivery, event: Recorded[Any]) -> None:
-        if event.stream in self.inbox.held:
-            return  # an event before this one, in this very batch, could not be applied
+    def _apply(self, delivery: Delivery, event: Recorded[Any]) -> bool:
         try:
             payloads = self.service.react(event)
+            made = self._encoded(payloads, event.envelope.id, event.envelope.correlationid)
         except Exception as error:
             # An event that our own rules cannot follow must not stop the other streams, nor be skipped.
             log.exception("%s cannot apply %s", self.service.name, event.envelope.id)
             self.inbox.hold(delivery, event, f"{event.envelope.id} cannot be applied: {error}")
-            return
+            return False
         self.service.observe(event)
-        for payload in payloads:
-            self._append(payload, event.envelope.id, event.envelope.correlationid)
+        self._append(made)
+        return True
 
     def _carry_out(self, asked: _Asked[C]) -> Any:
         try:
             payloads = self.service.decide(asked.command)
         except Refusal as refusal:
             return refusal
-        events = [self._append(payload, asked.id, asked.id) for payload in payloads]
+        events = self._encoded(payloads, asked.id, asked.id)
+        self._append(events)
         try:
             return self.service.answer(asked.command, events)
         except Refusal as refusal:
             return refusal
 
-    def _append(self, payload: Payload, causation: str, correlation: str) -> Recorded[Any]:
-        stream = self.service.stream_of(payload)
-        sequence, previous = self._heads.get(stream) or self.store.head(stream)
-        event = encode(
-            payload,
-            source=self._source,
-            stream=stream,
-            sequence=sequence + 1,
-            previous=previous,
-            time=self._time,
-            gamingday=self._day,
-            causationid=causation,
-            correlationid=_coup_of(payload) or correlation,
-        )
-        self._heads[stream] = (event.sequence, event.hash)
-        self._made.append(event)
-        self.service.evolve(event)
-        return event
+    def _encoded(self, payloads: Sequence[Payload], causation: str, correlation: str) -> list[Recorded[Any]]:
+        """The events of these payloads, behind the heads of their streams, all of them or none."""
+        events: list[Recorded[Any]] = []
+        heads: dict[str, tuple[int, str]] = {}
+        for payload in payloads:
+            stream = self.service.stream_of(payload)
+            sequence, previous = heads.get(stream) or self._heads.get(stream) or self.store.head(stream)
+            event = encode(
+                payload,
+                source=self._source,
+                stream=stream,
+                sequence=sequence + 1,
+                previous=previous,
+                time=self._time,
+                gamingday=self._day,
+                causationid=causation,
+                correlationid=_coup_of(payload) or correlation,
+            )
+            heads[stream] = (event.sequence, event.hash)
+            events.append(event)
+        self._heads.update(heads)
+        return events
+
+    def _append(self, events: Sequence[Recorded[Any]]) -> None:
+        self._made += events
+        for event in events:
+            self.service.evolve(event)
 
     def _reply(self, asked: _Asked[C], result: Any) -> None:
         if isinstance(result, Refusal):
@@ -279,14 +312,20 @@ class Writer(Generic[C]):
             self.metrics.commands["done"].inc()
             asked.answer.set_result(result)
 
-    def _stop(self, reason: str) -> None:
+    def _stop(self, reason: str, taken: Sequence[_Asked[C]] = ()) -> None:
+        """Do nothing more. ``taken`` is the batch in hand: nobody can say whether it was committed."""
         with self._lock:
             self.stopped = self.stopped or reason
-            waiting = list(self._queue)
+            waiting = [each for each in self._queue if each.answer.set_running_or_notify_cancel()]
             self._queue.clear()
-        for each in waiting:
-            each.answer.set_exception(_temporary(f"the {self.service.name} writer stopped: {reason}"))
+        unknown = _temporary("the outcome is unknown: ask again with the same id")
+        unanswered = [(each, unknown) for each in taken if not each.answer.done()]
+        for each, refusal in unanswered + [(each, self._stopped_words()) for each in waiting]:
+            each.answer.set_exception(refusal)
             self.metrics.commands["failed"].inc()
+
+    def _stopped_words(self) -> Refusal:
+        return _temporary(f"the {self.service.name} writer stopped: {self.stopped}")
 
 
 def _coup_of(payload: Payload) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Response
 from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import Engine
 
@@ -13,7 +13,7 @@ from schemas.events.base import CoupNumber, Currency, Name, OperatorName, Seat, 
 from schemas.events.wallet import TransactionId
 from schemas.money import MoneyError, format_amount, parse_amount
 from schemas.refusal import Refusal
-from services.runtime.http import ask, service_app
+from services.runtime.http import ask, problem, service_app
 from services.runtime.writer import Writer
 from services.wallet import store
 from services.wallet.core.state import CoupKey
@@ -66,8 +66,8 @@ def wallet_app(writer: Writer[WalletCommand], reader: Engine) -> FastAPI:
     app = service_app(writer, "Sabot wallet", "Accounts, bets and money. Amounts are decimal strings.")
 
     @app.post("/v1/deposits", tags=["money"])
-    async def deposit(body: DepositBody) -> dict[str, Any]:
-        """Take money in. The same ``tx`` again moves nothing and answers the same."""
+    async def deposit(body: DepositBody, response: Response) -> dict[str, Any]:
+        """Take money in. The same ``tx`` again moves nothing and answers the same, byte for byte."""
         amount = _positive(body.amount, body.currency, "amount")
         taken: DepositTaken = await ask(
             writer,
@@ -79,23 +79,27 @@ def wallet_app(writer: Writer[WalletCommand], reader: Engine) -> FastAPI:
                 amount=amount,
             ),
         )
+        response.headers.update(_replay_headers(taken, body.currency))
         return {
-            "code": "OK_REPLAY" if taken.replayed else "OK",
+            "code": "OK",
             "tx": body.tx,
             "balance": format_amount(taken.balance, body.currency),
             "currency": body.currency,
         }
 
     @app.post("/v1/bets", tags=["bets"])
-    async def bet(body: BetBody) -> dict[str, Any]:
+    async def bet(body: BetBody, response: Response) -> Any:
         """Place a bet. A refusal for lack of money is final: another try needs another ``tx``."""
         stake = _positive(body.stake, body.currency, "stake")
         fields = body.model_dump() | {"stake": stake}
         answer: BetAnswer = await ask(writer, PlaceBet(**fields))
+        headers = _replay_headers(answer, body.currency)
         if answer.code != "OK":
-            raise Refusal(answer.code, "stake", _WORDS[answer.code])
+            field, words = _REFUSED[answer.code]
+            return problem(answer.code, field, words, headers)
+        response.headers.update(headers)
         return {
-            "code": "OK_REPLAY" if answer.replayed else "OK",
+            "code": "OK",
             "tx": body.tx,
             "bet": answer.bet,
             "balance": format_amount(answer.balance, body.currency),
@@ -108,7 +112,7 @@ def wallet_app(writer: Writer[WalletCommand], reader: Engine) -> FastAPI:
         return {"code": "OK_REPLAY", "detail": await ask(writer, RepairSettlement(**body.model_dump()))}
 
     @app.get("/v1/coups/{operator}/{table}/{shoe}/{coup}/bets", tags=["bets"])
-    def bets(operator: str, table: str, shoe: str, coup: int) -> list[dict[str, Any]]:
+    def bets(operator: OperatorName, table: Name, shoe: Name, coup: CoupNumber) -> list[dict[str, Any]]:
         """The bets of a coup and how they ended."""
         with reader.connect() as db:
             records = store.bets_of_coup(db, CoupKey(operator, table, shoe, coup))
@@ -136,12 +140,20 @@ def wallet_app(writer: Writer[WalletCommand], reader: Engine) -> FastAPI:
     return app
 
 
-_WORDS = {
-    "INSUFFICIENT_FUNDS": "the player has less cash than this stake",
-    "ROUND_CLOSED": "the coup is over",
-    "BETTING_CLOSED": "betting on this coup is closed",
-    "SPOT_UNKNOWN": "this table does not offer that spot",
+_REFUSED = {
+    "INSUFFICIENT_FUNDS": ("stake", "the player has less cash than this stake"),
+    "ROUND_CLOSED": ("coup", "the coup is over"),
+    "BETTING_CLOSED": ("coup", "betting on this coup is closed"),
+    "SPOT_UNKNOWN": ("spot", "this table does not offer that spot"),
 }
+
+
+def _replay_headers(answer: DepositTaken | BetAnswer, currency: str) -> dict[str, str]:
+    """Beside a repeated answer, which is the first one's body: that it is one, and the balance now (W3)."""
+    if not answer.replayed:
+        return {}
+    current = format_amount(answer.current, currency)
+    return {"Idempotent-Replayed": "true", "Sabot-Current-Balance": current}
 
 
 def _positive(text: str, currency: str, field: str) -> int:

@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from schemas.commands import Deposit, PlaceBet, RepairSettlement, WalletCommand
 from schemas.envelope import Recorded
 from schemas.events.base import Payload, wallet_stream
-from schemas.events.game import BettingClosed, CoupConcluded, CoupVoided
+from schemas.events.game import BettingClosed, CoupConcluded, CoupOpened, CoupVoided
 from schemas.refusal import Refusal
 from services.runtime.ports import Ids
 from services.wallet import store
@@ -26,8 +26,10 @@ class DepositTaken:
 
     account: str
     balance: int
-    """Player's cash in this currency after everything, in minor units."""
+    """Player's cash in this currency right after the deposit, in minor units: a replay says the same."""
     replayed: bool
+    current: int
+    """Player's cash now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +40,17 @@ class BetAnswer:
     account: str
     code: str
     balance: int
+    """Player's cash in this currency right after the bet, in minor units: a replay says the same."""
     replayed: bool
+    current: int
+    """Player's cash now."""
 
 
 class WalletService:
     """One wallet shard."""
 
     name = "wallet"
-    consumes = ("game.events",)
+    consumes: tuple[str, ...] = ("game.events",)
 
     def __init__(self, shard: str, ids: Ids) -> None:
         self._shard, self._ids = shard, ids
@@ -65,10 +70,11 @@ class WalletService:
         self._new_references.clear()
         personal = [command for command in commands if isinstance(command, Deposit | PlaceBet)]
         self._references = store.find_references(db, [(each.operator, each.account) for each in personal])
-        keys = []
-        for each in personal:
-            if account := self._references.get((each.operator, each.account)):
-                keys.append(TransactionKey(account, each.tx))
+        keys = [
+            TransactionKey(account, each.tx)
+            for each in personal
+            if (account := self._references.get((each.operator, each.account))) is not None
+        ]
         state.transactions.update(store.find_transactions(db, keys))
         asked = {
             CoupKey(each.operator, each.table, each.shoe, each.coup)
@@ -78,7 +84,7 @@ class WalletService:
         asked |= {
             coup_key(event.data)
             for event in events
-            if isinstance(event.data, BettingClosed | CoupConcluded | CoupVoided)
+            if isinstance(event.data, CoupOpened | BettingClosed | CoupConcluded | CoupVoided)
         }
         if past := [key for key in asked if key not in state.coups]:
             found = store.find_coups(db, sorted(past))
@@ -120,10 +126,10 @@ class WalletService:
             names = ", ".join(differing)
             words = f"transaction {command.tx!r} was used before with another {names}; nothing moved"
             raise Refusal("IDEMPOTENCY_CONFLICT", differing[0], words)
-        balance = self.state.ledger.cash(account, command.currency)
+        current = self.state.ledger.cash(account, command.currency)
         if isinstance(command, Deposit):
-            return DepositTaken(account, balance, replayed=not events)
-        return BetAnswer(known.bet or "", account, known.code, balance, replayed=not events)
+            return DepositTaken(account, known.balance, not events, current)
+        return BetAnswer(known.bet or "", account, known.code, known.balance, not events, current)
 
     def overdue(self, now: str) -> Sequence[WalletCommand]:
         del now  # time limits are game's: wallet obeys its events
@@ -135,7 +141,9 @@ class WalletService:
 
     def save(self, db: Connection) -> None:
         # A command that came to nothing leaves no account behind.
-        opened = {key: account for key, account in self._new_references.items() if account in self.state.accounts}
+        opened = {
+            key: account for key, account in self._new_references.items() if account in self.state.accounts
+        }
         store.save_references(db, opened)
         store.save_changes(db, self.state.ledger, self.state.changes)
         self.state.changes = Changes()

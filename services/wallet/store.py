@@ -14,11 +14,12 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 from sqlmodel import Field, SQLModel
 
+from schemas.events.base import wallet_stream
 from schemas.house import House
 from schemas.money import format_amount
 from schemas.refusal import Refusal
 from services.runtime.inbox import upsert
-from services.runtime.tables import MinorUnits, table_of
+from services.runtime.tables import MinorUnits, StreamRow, table_of
 from services.wallet.core.ledger import PLAYER_CASH, Ledger, Line
 from services.wallet.core.state import (
     Bet,
@@ -76,6 +77,7 @@ class TransactionRow(SQLModel, table=True):
     content: str
     code: str
     bet: str | None = None
+    balance: int = Field(sa_type=MinorUnits)
 
 
 class TableRow(SQLModel, table=True):
@@ -152,6 +154,7 @@ _TABLE: Final = table_of(TableRow)
 _HOUSE: Final = table_of(HouseRow)
 _COUP: Final = table_of(CoupRow)
 _BET: Final = table_of(BetRow)
+_STREAM: Final = table_of(StreamRow)
 
 PROJECTIONS: Final = (_ACCOUNT, _BALANCE, _TRANSACTION, _TABLE, _HOUSE, _COUP, _BET)
 """What can be dropped and made again from events."""
@@ -180,6 +183,7 @@ _FIND_COUPS: Final = sa.select(*_COUP_KEY, _COUP.c.phase, _COUP.c.version).where
 _FIND_REFERENCES: Final = sa.select(_REFERENCE).where(
     sa.tuple_(_REFERENCE.c.operator, _REFERENCE.c.reference).in_(sa.bindparam("keys", expanding=True))
 )
+_HEAD: Final = sa.select(_STREAM.c.hash).where(_STREAM.c.name == sa.bindparam("stream"))
 _OPEN_BETS: Final = (
     sa.select(_BET)
     .join(
@@ -191,7 +195,7 @@ _OPEN_BETS: Final = (
             _COUP.c.coup == _BET.c.coup,
         ),
     )
-    .where(_COUP.c.phase.in_(("open", "sealed")), _BET.c.code == "OK")
+    .where(_COUP.c.phase.in_(("open", "sealed")), _BET.c.status == "open")
     .order_by(_BET.c.number)
 )
 _IN_ONE_QUERY: Final = 300
@@ -209,6 +213,7 @@ def load_state(db: Connection, shard: str) -> WalletState:
     state.ledger = Ledger(
         {(row.ledger, row.party or None, row.currency): row.amount for row in db.execute(sa.select(_BALANCE))}
     )
+    state.head = db.scalar(_HEAD, {"stream": wallet_stream(shard)}) or state.head
     state.bets_taken = db.scalar(sa.select(sa.func.max(_BET.c.number))) or 0
     state.accounts = {row.account: row.operator for row in db.execute(sa.select(_ACCOUNT))}
     for row in db.execute(sa.select(_TABLE)):
@@ -240,6 +245,7 @@ def _bet_of(row: Any, shard: str) -> Bet:
         stake=row.stake,
         code=row.code,
         sequence=row.sequence,
+        hash=row.hash,
     )
 
 
@@ -249,7 +255,7 @@ def find_transactions(db: Connection, keys: Iterable[TransactionKey]) -> dict[Tr
     for some in _portions(keys):
         for row in db.execute(_FIND_TRANSACTIONS, {"keys": some}):
             key = TransactionKey(row.account, row.tx)
-            found[key] = Transaction(key, json.loads(row.content), row.code, row.bet)
+            found[key] = Transaction(key, json.loads(row.content), row.code, row.bet, row.balance)
     return found
 
 
@@ -301,6 +307,7 @@ def save_changes(db: Connection, ledger: Ledger, changes: Changes) -> None:
                     "content": json.dumps(each.content),
                     "code": each.code,
                     "bet": each.bet,
+                    "balance": each.balance,
                 }
                 for each in changes.transactions
             ],
@@ -384,7 +391,9 @@ def _save_bets(db: Connection, changes: Changes) -> None:
 
 
 def _save_balances(db: Connection, ledger: Ledger) -> None:
-    changed: list[tuple[Line, int]] = [(line, ledger.balance(line)) for line in sorted(ledger.touched, key=str)]
+    changed: list[tuple[Line, int]] = [
+        (line, ledger.balance(line)) for line in sorted(ledger.touched, key=str)
+    ]
     kept = [
         {"ledger": line[0], "party": line[1] or "", "currency": line[2], "amount": amount}
         for line, amount in changed
@@ -454,10 +463,8 @@ def bets_of_coup(db: Connection, key: CoupKey) -> Sequence[BetRecord]:
     ]
 
 
-_IN_PLAY: Final = (
-    sa.select(_BET.c.currency, sa.func.sum(_BET.c.stake))
-    .where(_BET.c.account == sa.bindparam("account"), _BET.c.status == "open")
-    .group_by(_BET.c.currency)
+_IN_PLAY: Final = sa.select(_BET.c.currency, _BET.c.stake).where(
+    _BET.c.account == sa.bindparam("account"), _BET.c.status == "open"
 )
 
 
@@ -476,7 +483,11 @@ def balances_of(db: Connection, operator: str, reference: str) -> list[dict[str,
             sa.select(_BALANCE).where(_BALANCE.c.ledger == PLAYER_CASH, _BALANCE.c.party == account)
         )
     }
-    in_play = {currency: stake for currency, stake in db.execute(_IN_PLAY, {"account": account})}
+    in_play: dict[str, int] = {}
+    for currency, stake in db.execute(
+        _IN_PLAY, {"account": account}
+    ):  # summed here: SQLite's sums end at 64 bits
+        in_play[currency] = in_play.get(currency, 0) + stake
     return [
         {
             "currency": currency,

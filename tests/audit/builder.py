@@ -123,6 +123,10 @@ class Story:
             self._append(each, stream)
         return self.events[-1]
 
+    def say(self, kind: Any, /, **fields: Any) -> Recorded[Any]:
+        """Write an event of this kind."""
+        return self.write(kind(**fields))
+
     def _append(self, payload: Payload, stream: str) -> None:
         sequence, previous = self._heads.get(stream, (0, FIRST_PREVIOUS))
         event = encode(
@@ -151,10 +155,13 @@ class Story:
 
     def open(self) -> Story:
         """Open the table under its house."""
-        self.write(
-            TableOpened(
-                operator=OPERATOR, table=self.table, shard="main", seats=self.seats, source=self.source
-            )
+        self.say(
+            TableOpened,
+            operator=OPERATOR,
+            table=self.table,
+            shard="main",
+            seats=self.seats,
+            source=self.source,
         )
         return self.set_house(self.house)
 
@@ -162,34 +169,38 @@ class Story:
         """Play by this house from here on."""
         self.house = house
         self.house_number += 1
-        self.write(HouseSet(operator=OPERATOR, table=self.table, house_number=self.house_number, house=house))
+        self.say(HouseSet, operator=OPERATOR, table=self.table, house_number=self.house_number, house=house)
         return self
 
     def close(self) -> Story:
         """Close the table."""
-        self.write(TableClosed(operator=OPERATOR, table=self.table, reason="end of the evening"))
+        self.say(TableClosed, operator=OPERATOR, table=self.table, reason="end of the evening")
         return self
 
     def sit(self, *seats: int) -> Story:
         """Take seats."""
         for seat in seats:
             self.taken.add(seat)
-            self.write(SeatTaken(operator=OPERATOR, table=self.table, seat=seat))
+            self.say(SeatTaken, operator=OPERATOR, table=self.table, seat=seat)
         return self
 
     def get_up(self, seat: int) -> Story:
         """Leave a seat."""
         self.taken.discard(seat)
-        self.write(SeatLeft(operator=OPERATOR, table=self.table, seat=seat))
+        self.say(SeatLeft, operator=OPERATOR, table=self.table, seat=seat)
         return self
 
     def pass_shoe(self, shoe: str, to: int, reason: str, *, source: int | None = -1) -> Story:
         """The shoe goes to another seat."""
         origin = self.holder if source == -1 else source
-        self.write(
-            ShoePassed(
-                operator=OPERATOR, table=self.table, shoe=shoe, from_seat=origin, to_seat=to, reason=reason
-            )
+        self.say(
+            ShoePassed,
+            operator=OPERATOR,
+            table=self.table,
+            shoe=shoe,
+            from_seat=origin,
+            to_seat=to,
+            reason=reason,
         )
         self.holder = to
         return self
@@ -202,33 +213,32 @@ class Story:
         names = {"operator": OPERATOR, "table": self.table, "shoe": shoe}
         if self.source == "virtual":
             commitment = fair.commitment_of(seed, self.table, shoe, decks)
-            self.write(ShoeCommitted(**names, scheme="bacfair/1", decks=decks, commitment=commitment))
-            self.write(EntropyTaken(**names, kind=1, entropy=entropy))
+            self.say(ShoeCommitted, **names, scheme="bacfair/1", decks=decks, commitment=commitment)
+            self.say(EntropyTaken, **names, kind=1, entropy=entropy)
             key = fair.key_of(seed, self.table, shoe, decks, entropy=entropy.encode())
             self.orders[shoe] = [fair.CARDS[code] for code in fair.order_of(key, decks)]
             self.seeds[shoe] = seed
         cut = self.house.shoe.cut_cards_from_end if self.source == "virtual" else None
-        self.write(ShoeLoaded(**names, decks=decks, source=self.source, cut_cards_from_end=cut))
+        self.say(ShoeLoaded, **names, decks=decks, source=self.source, cut_cards_from_end=cut)
         self.loaded.add(shoe)
         if self.source == "virtual" and self.house.shoe.burn == "first_card_value":
             first = self.orders[shoe][0]
             for index in range(1, 2 + (WORTH[first[0]] or 10)):
                 self.out[shoe] = index
-                self.write(CardBurned(**names, index=index, card=first if index == 1 else None))
+                self.say(CardBurned, **names, index=index, card=first if index == 1 else None)
         return self
 
     def end(self, shoe: str, reason: str = "cut_card") -> Story:
         """End a shoe and reveal its seed."""
         seed = self.seeds[shoe].hex() if shoe in self.seeds else None
-        self.write(
-            ShoeEnded(
-                operator=OPERATOR,
-                table=self.table,
-                shoe=shoe,
-                reason=reason,
-                cards_out=self.out[shoe],
-                seed=seed,
-            )
+        self.say(
+            ShoeEnded,
+            operator=OPERATOR,
+            table=self.table,
+            shoe=shoe,
+            reason=reason,
+            cards_out=self.out[shoe],
+            seed=seed,
         )
         return self
 
@@ -244,7 +254,7 @@ class Story:
         void: str | None = None,
         dealer_seat: int | None = None,
         squeeze: int | None = None,
-        announce: dict[str, object] | None = None,
+        announce: dict[str, Any] | None = None,
         pay_by: str | None = None,
     ) -> Story:
         """One coup from opening to payment. ``cards`` in the order of dealing; empty: the shoe's own.
@@ -254,28 +264,25 @@ class Story:
         names = {"operator": OPERATOR, "table": self.table, "shoe": shoe, "coup": number}
         if shoe not in self.loaded:
             self.load(shoe)
-        self.write(
-            CoupOpened(
-                **names,
-                house_number=self.house_number,
-                spots=("player", "banker", "tie"),
-                dealer_seat=dealer_seat,
-                dealer="croupier-7",
-            )
+        self.say(
+            CoupOpened,
+            **names,
+            house_number=self.house_number,
+            spots=("player", "banker", "tie"),
+            dealer_seat=dealer_seat,
+            dealer="croupier-7",
         )
         accepted = self._place(names, bets)
-        self.write(BettingClosed(**names))
+        self.say(BettingClosed, **names)
         sealed = self._seal(names, accepted)
         if void is not None:
-            ended = self.write(CoupVoided(**names, reason=void))
+            ended = self.say(CoupVoided, **names, reason=void)
             self._give_back(names, accepted, ended, void)
             return self
         dealt = cards.split() or self._next_cards(shoe)
         hands = self._deal(names, dealt, sealed, squeeze)
         result = {**_result_of(hands), **(announce or {})}
-        ended = self.write(
-            CoupConcluded(**names, version=1, tiers=tiers_of(str(result["outcome"])), **result)
-        )
+        ended = self.say(CoupConcluded, **names, version=1, tiers=tiers_of(str(result["outcome"])), **result)
         self._settle(names, accepted, ended, pay_by or str(result["outcome"]))
         return self
 
@@ -285,7 +292,7 @@ class Story:
             if bet.account not in self.accounts:
                 self.fund(bet.account, 1_000_000, bet.currency)
             self.bet_number += 1
-            fields = {
+            fields: dict[str, Any] = {
                 **names,
                 "bet": f"main.{self.bet_number}",
                 "account": bet.account,
@@ -297,31 +304,30 @@ class Story:
                 "stake": bet.stake,
             }
             if bet.refused is not None:
-                self.write(BetRefused(**fields, code=bet.refused))
+                self.say(BetRefused, **fields, code=bet.refused)
                 continue
             entry = (
                 _post("2010", bet.account, bet.currency, bet.stake),
                 _post("2030", str(fields["bet"]), bet.currency, -bet.stake),
             )
-            accepted.append(self.write(BetAccepted(**fields, entry=entry)))
+            accepted.append(self.say(BetAccepted, **fields, entry=entry))
         return accepted
 
     def fund(self, account: str, amount: int, currency: str = "EUR") -> Story:
         """Open an account with cash in it."""
         if account not in self.accounts:
             self.accounts.add(account)
-            self.write(AccountOpened(operator=OPERATOR, account=account))
+            self.say(AccountOpened, operator=OPERATOR, account=account)
         entry = (_post("1030", None, currency, amount), _post("2010", account, currency, -amount))
-        self.write(
-            Deposited(
-                operator=OPERATOR,
-                account=account,
-                tx=f"in-{account}",
-                currency=currency,
-                exponent=exponent_of(currency),
-                amount=amount,
-                entry=entry,
-            )
+        self.say(
+            Deposited,
+            operator=OPERATOR,
+            account=account,
+            tx=f"in-{account}",
+            currency=currency,
+            exponent=exponent_of(currency),
+            amount=amount,
+            entry=entry,
         )
         return self
 
@@ -333,35 +339,32 @@ class Story:
             totals[bet.currency, bet.spot].append(bet.stake)
             if bet.spot == "player" and bet.seat is not None:
                 on_player[bet.currency][bet.seat] += bet.stake
-        return self.write(
-            BetsSealed(
-                **names,
-                first=accepted[0].sequence if accepted else None,
-                last=accepted[-1].sequence if accepted else None,
-                bets=len(accepted),
-                totals=tuple(
-                    SpotTotal(
-                        spot=spot,
-                        currency=currency,
-                        exponent=exponent_of(currency),
-                        bets=len(stakes),
-                        stake=sum(stakes),
-                    )
-                    for (currency, spot), stakes in sorted(totals.items())
-                ),
-                largest_player=tuple(
-                    LargestPlayerBet(
-                        currency=currency,
-                        exponent=exponent_of(currency),
-                        stake=max(seats.values()),
-                        seats=tuple(sorted(s for s, stake in seats.items() if stake == max(seats.values()))),
-                    )
-                    for currency, seats in sorted(on_player.items())
-                ),
-                digest=accepted[-1].hash
-                if accepted
-                else self._heads.get(self.wallet, (0, FIRST_PREVIOUS))[1],
-            )
+        return self.say(
+            BetsSealed,
+            **names,
+            first=accepted[0].sequence if accepted else None,
+            last=accepted[-1].sequence if accepted else None,
+            bets=len(accepted),
+            totals=tuple(
+                SpotTotal(
+                    spot=spot,
+                    currency=currency,
+                    exponent=exponent_of(currency),
+                    bets=len(stakes),
+                    stake=sum(stakes),
+                )
+                for (currency, spot), stakes in sorted(totals.items())
+            ),
+            largest_player=tuple(
+                LargestPlayerBet(
+                    currency=currency,
+                    exponent=exponent_of(currency),
+                    stake=max(seats.values()),
+                    seats=tuple(sorted(s for s, stake in seats.items() if stake == max(seats.values()))),
+                )
+                for currency, seats in sorted(on_player.items())
+            ),
+            digest=accepted[-1].hash if accepted else self._heads.get(self.wallet, (0, FIRST_PREVIOUS))[1],
         )
 
     def _deal(
@@ -373,18 +376,17 @@ class Story:
         for place, (card, hand) in enumerate(zip(cards, order, strict=False)):
             hands[hand].append(card)
             self.out[shoe] += 1
-            self.write(
-                CardDealt(
-                    **names,
-                    seal=reference(sealed),
-                    index=self.out[shoe],
-                    hand=hand,
-                    position=len(hands[hand]),
-                    card=card,
-                )
+            self.say(
+                CardDealt,
+                **names,
+                seal=reference(sealed),
+                index=self.out[shoe],
+                hand=hand,
+                position=len(hands[hand]),
+                card=card,
             )
             if place == 3 and self.house.deal.squeeze != "none":
-                self.write(CardsToSqueeze(**names, seat=squeeze))
+                self.say(CardsToSqueeze, **names, seat=squeeze)
         return hands
 
     def _next_cards(self, shoe: str) -> list[str]:
@@ -421,18 +423,17 @@ class Story:
                 lines["2010", bet.account, bet.currency] -= returned
                 lines["4020", None, bet.currency] -= commission
                 lines[SPOT_LEDGER[bet.spot], None, bet.currency] += returned + commission - bet.stake
-            self.write(
-                CoupSettled(
-                    **names,
-                    version=1,
-                    result=reference(ended),
-                    house_number=self.house_number,
-                    outcome=outcome,
-                    part=number,
-                    parts=len(parts),
-                    bets=tuple(rows),
-                    entry=_entry(lines),
-                )
+            self.say(
+                CoupSettled,
+                **names,
+                version=1,
+                result=reference(ended),
+                house_number=self.house_number,
+                outcome=outcome,
+                part=number,
+                parts=len(parts),
+                bets=tuple(rows),
+                entry=_entry(lines),
             )
 
     def _pay(self, spot: str, tier: str, stake: int) -> tuple[int, int, str]:
@@ -466,16 +467,15 @@ class Story:
             )
             lines["2030", bet.bet, bet.currency] += bet.stake
             lines["2010", bet.account, bet.currency] -= bet.stake
-        self.write(
-            CoupReturned(
-                **names,
-                result=reference(ended),
-                reason=reason,
-                part=1,
-                parts=1,
-                bets=tuple(rows),
-                entry=_entry(lines),
-            )
+        self.say(
+            CoupReturned,
+            **names,
+            result=reference(ended),
+            reason=reason,
+            part=1,
+            parts=1,
+            bets=tuple(rows),
+            entry=_entry(lines),
         )
 
 
@@ -520,7 +520,7 @@ def _total(cards: list[str]) -> int:
     return sum(WORTH[card[0]] for card in cards) % 10
 
 
-def _result_of(hands: dict[str, list[str]]) -> dict[str, object]:
+def _result_of(hands: dict[str, list[str]]) -> dict[str, Any]:
     player, banker = _total(hands["player"]), _total(hands["banker"])
     two = [_total(hand[:2]) for hand in hands.values()]
     return {
@@ -533,7 +533,7 @@ def _result_of(hands: dict[str, list[str]]) -> dict[str, object]:
 
 
 def _third_hands(cards: list[str], order: Sequence[str], *, strict: bool = False) -> list[str]:
-    """Whose the cards behind the fourth are, by Banker's total; a surplus card goes to Banker unless strict."""
+    """Whose the cards after the fourth are, by Banker's total. Surplus ones go to Banker, unless strict."""
     hands: dict[str, list[str]] = {"player": [], "banker": []}
     for card, hand in zip(cards[:4], order, strict=False):
         hands[hand].append(card)

@@ -24,11 +24,15 @@ from schemas.envelope import FIRST_PREVIOUS, Recorded, encode
 from schemas.events.base import Payload, game_stream, wallet_stream
 from schemas.events.wallet import BetsSealed, LargestPlayerBet
 from schemas.house import House, shipped_houses
-from services.game.core.state import CoupKey, EndedCoup, GameState, Shoe, ShoeKey
+from services.game.core.state import CoupKey, EndedCoup, GameState, Shoe, ShoeKey, Table, TableKey
 from services.game.core.table import decide, evolve, keep, needs, react
+from services.game.core.tableau import Order
 
 HOUSES = shipped_houses()
 OPERATOR, TABLE, SHARD = "op", "T1", "S1"
+AT: dict[str, Any] = {"operator": OPERATOR, "table": TABLE}
+PUNTO: Order = ("player", "banker", "player", "banker")
+BIG_TABLE: Order = ("banker", "banker", "player", "player")
 LETTERS = {0: "K", 1: "A", **{pips: str(pips) for pips in range(2, 10)}}
 
 
@@ -65,10 +69,10 @@ class Room:
 
     # ------------------------------------------------------------------------------------- the shell
 
-    def do(self, *commands: GameCommand) -> list[Payload]:
+    def do(self, *commands: GameCommand) -> list[Any]:
         """Carry these commands out as one batch; the events that they made."""
         self._look_up(commands)
-        made: list[Payload] = []
+        made: list[Any] = []
         for command in commands:
             seed = self._next_seed()
             payloads = decide(self.state, command, seed)
@@ -79,7 +83,7 @@ class Room:
         self._save()
         return made
 
-    def hear(self, event: Recorded[Any]) -> list[Payload]:
+    def hear(self, event: Recorded[Any]) -> list[Any]:
         """Take in an event of wallet's."""
         payloads = react(self.state, event)
         for payload in payloads:
@@ -135,7 +139,14 @@ class Room:
 
     # ----------------------------------------------------------------------------------- short hands
 
-    def open_table(self, house: str | House = "nl", source: str = "virtual", **other: Any) -> list[Payload]:
+    @property
+    def table(self) -> Table:
+        return self.state.tables[TableKey(OPERATOR, TABLE)]
+
+    def seed_of(self, shoe: str) -> bytes:
+        return self.store.seeds[ShoeKey(OPERATOR, TABLE, shoe)]
+
+    def open_table(self, house: str | House = "nl", source: str = "virtual", **other: Any) -> list[Any]:
         document = HOUSES[house] if isinstance(house, str) else house
         command = OpenTable(
             operator=OPERATOR,
@@ -147,7 +158,7 @@ class Room:
         )
         return self.do(command)
 
-    def load(self, shoe: str = "shoe-1", entropy: str = "lucky") -> list[Payload]:
+    def load(self, shoe: str = "shoe-1", entropy: str = "lucky") -> list[Any]:
         """Commit a shoe and load it."""
         committed = self.do(CommitShoe(operator=OPERATOR, table=TABLE, shoe=shoe))
         return committed + self.do(LoadShoe(operator=OPERATOR, table=TABLE, shoe=shoe, entropy=entropy))
@@ -163,7 +174,7 @@ class Room:
         *,
         shoe: str = "shoe-1",
         dealer_seat: int | None = None,
-    ) -> list[Payload]:
+    ) -> list[Any]:
         return self.do(
             OpenCoup(
                 operator=OPERATOR,
@@ -175,7 +186,7 @@ class Room:
             )
         )
 
-    def close(self, coup: int, shoe: str = "shoe-1") -> list[Payload]:
+    def close(self, coup: int, shoe: str = "shoe-1") -> list[Any]:
         return self.do(CloseBetting(operator=OPERATOR, table=TABLE, shoe=shoe, coup=coup))
 
     def sealed(
@@ -203,7 +214,7 @@ class Room:
             ),
         )
 
-    def seal(self, coup: int, *largest: LargestPlayerBet, shoe: str = "shoe-1") -> list[Payload]:
+    def seal(self, coup: int, *largest: LargestPlayerBet, shoe: str = "shoe-1") -> list[Any]:
         return self.hear(self.sealed(coup, *largest, shoe=shoe))
 
     def play(
@@ -213,7 +224,7 @@ class Room:
         *,
         shoe: str = "shoe-1",
         dealer_seat: int | None = None,
-    ) -> list[Payload]:
+    ) -> list[Any]:
         """A whole coup: opened, closed, sealed without bets, dealt."""
         events = self.open(coup, recorded, shoe=shoe, dealer_seat=dealer_seat)
         return events + self.close(coup, shoe) + self.seal(coup, shoe=shoe)

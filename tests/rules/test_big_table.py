@@ -6,8 +6,8 @@ from schemas.commands import LeaveSeat, SetHouse, TakeSeat
 from schemas.events.game import CardDealt, CardsToSqueeze, CoupConcluded, CoupOpened, ShoePassed
 from schemas.events.wallet import LargestPlayerBet
 from services.game.core.seating import next_seat
-from tests.rules.room import HOUSES, Room, of_type
-from tests.rules.test_table_life import AT, refused
+from tests.rules.room import AT, HOUSES, Room, of_type
+from tests.rules.test_table_life import refused
 
 
 def room_with(*seats: int, shoe: str = "shoe-1", entropy: str = "lucky") -> Room:
@@ -122,7 +122,7 @@ def test_a_dealer_who_leaves_in_the_middle_of_a_coup_passes_it_on_once():
 def test_the_shoe_stays_with_its_dealer_from_one_shoe_to_the_next():
     room = room_with(2, 5, 11)
     coup = 0
-    while room.state.tables["op", "T1"].shoe is not None:
+    while room.table.shoe is not None:
         coup += 1
         room.play(coup)
     dealer = dealer_of(room)

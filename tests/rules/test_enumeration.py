@@ -14,9 +14,7 @@ import pytest
 from schemas.cards import RANKS
 from services.audit.core.tableau import expected_play
 from services.game.core.tableau import check, play
-
-PUNTO = ("player", "banker", "player", "banker")
-BIG_TABLE = ("banker", "banker", "player", "player")
+from tests.rules.room import BIG_TABLE, PUNTO
 
 
 def legal_coups(ranks: str) -> Iterator[tuple[str, ...]]:

@@ -10,10 +10,9 @@ import pytest
 
 from services.game.core.odds import count, edges, percent, statement
 from services.game.core.tableau import play
-from tests.rules.room import HOUSES, cards
+from tests.rules.room import HOUSES, PUNTO, cards
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "rules"
-PUNTO = ("player", "banker", "player", "banker")
 PUBLISHED = {decks: json.loads((FIXTURES / f"counts-{decks}.json").read_text()) for decks in (6, 8)}
 
 

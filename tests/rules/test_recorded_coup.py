@@ -12,8 +12,9 @@ from schemas.events.game import (
     ShoeLoaded,
     ShoePassed,
 )
-from tests.rules.room import HOUSES, Room, cards, of_type
-from tests.rules.test_table_life import AT, refused
+from schemas.refusal import Refusal
+from tests.rules.room import AT, HOUSES, Room, cards, of_type
+from tests.rules.test_table_life import refused
 
 NATURAL = ("9S", "8H", "KS", "KH")
 FIVE = ("9S", "2H", "7D", "3C", "2S")  # case 16: Player stands on 6, the fifth card is Banker's
@@ -99,10 +100,10 @@ def test_a_record_without_cards(room):
 
 
 def test_case_15_an_illegal_record_is_refused_in_words(room):
-    with pytest.raises(Exception, match="Banker stands on 7: nobody may draw a sixth card") as refusal:
+    with pytest.raises(Refusal, match="Banker stands on 7: nobody may draw a sixth card") as refusal:
         room.open(1, cards("0 1 0 6 5 8"))
     assert (refusal.value.code, refusal.value.field) == ("CARDS_ILLEGAL", "cards")
-    assert room.state.tables[AT["operator"], AT["table"]].coup is None
+    assert room.table.coup is None
     assert room.events == room.events[:2], "nothing was written"
 
 
@@ -126,7 +127,7 @@ def test_a_record_is_read_in_the_houses_order():
 def test_a_suited_card_comes_once_a_deck(room):
     for number in range(1, 9):
         room.play(number, NATURAL)
-    with pytest.raises(Exception, match="9S would have come out 9 times, and 8 decks hold 8") as refusal:
+    with pytest.raises(Refusal, match="9S would have come out 9 times, and 8 decks hold 8") as refusal:
         room.open(9, NATURAL)
     assert (refusal.value.code, refusal.value.field) == ("CARDS_IMPOSSIBLE", "cards")
     assert of_type(room.play(1, NATURAL, shoe="another"), CoupConcluded)
@@ -135,7 +136,7 @@ def test_a_suited_card_comes_once_a_deck(room):
 def test_a_rank_comes_four_times_a_deck(room):
     for number in range(1, 9):
         room.play(number, ("4", "4", "4", "4"))
-    with pytest.raises(Exception, match="4 would have come out 33 times, and 8 decks hold 32"):
+    with pytest.raises(Refusal, match="4 would have come out 33 times, and 8 decks hold 32"):
         room.open(9, ("4", "9", "5", "9"))
     assert of_type(room.play(9, ("5", "9", "K", "K")), CoupConcluded)
 

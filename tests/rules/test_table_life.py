@@ -27,9 +27,7 @@ from schemas.events.game import (
 from schemas.refusal import Refusal
 from services.game.core.fair import commitment, context, shoe_order
 from services.game.core.values import BURN_WORTH
-from tests.rules.room import HOUSES, OPERATOR, SHARD, TABLE, Room, of_type
-
-AT = {"operator": OPERATOR, "table": TABLE}
+from tests.rules.room import AT, HOUSES, SHARD, TABLE, Room, of_type
 
 
 def refused(code, field):
@@ -159,7 +157,7 @@ def test_the_commitment_stands_before_the_entropy(room):
     loaded = room.do(LoadShoe(**AT, shoe="shoe-1", entropy="lucky"))
     assert [type(event) for event in loaded[:2]] == [EntropyTaken, ShoeLoaded]
     assert loaded[1].cut_cards_from_end == 14
-    seed = room.store.seeds[OPERATOR, TABLE, "shoe-1"]
+    seed = room.seed_of("shoe-1")
     assert committed.commitment == commitment(seed, context(TABLE, "shoe-1", 8))
     first = shoe_order(seed, TABLE, "shoe-1", 8, "lucky")[0]
     burned = loaded[2:]
@@ -172,7 +170,7 @@ def test_committing_and_loading_again_change_nothing(room):
     assert room.do(CommitShoe(**AT, shoe="shoe-1")) == []
     room.do(LoadShoe(**AT, shoe="shoe-1", entropy="lucky"))
     assert room.do(LoadShoe(**AT, shoe="shoe-1", entropy="lucky")) == []
-    seed = room.store.seeds[OPERATOR, TABLE, "shoe-1"]
+    seed = room.seed_of("shoe-1")
     assert committed.commitment == commitment(seed, context(TABLE, "shoe-1", 8)), "the first seed stays"
 
 

@@ -5,6 +5,7 @@ record at the end, as somebody would who has nothing but the events.
 """
 
 from collections import Counter, defaultdict
+from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -31,6 +32,8 @@ from schemas.events.game import (
     CoupConcluded,
     CoupOpened,
     CoupVoided,
+    SeatLeft,
+    SeatTaken,
     ShoeCommitted,
     ShoeEnded,
     ShoeLoaded,
@@ -40,8 +43,7 @@ from schemas.events.wallet import LargestPlayerBet
 from schemas.refusal import Refusal
 from services.game.core.fair import commitment, context, shoe_order
 from services.game.core.tableau import check, play
-from tests.rules.room import HOUSES, OPERATOR, TABLE, Room, of_type
-from tests.rules.test_table_life import AT
+from tests.rules.room import AT, HOUSES, TABLE, Room, of_type
 
 SHOES = st.sampled_from(["A", "B", "C", "D"])
 COUPS = st.integers(0, 6)
@@ -96,7 +98,7 @@ class Table(RuleBasedStateMachine):
     @rule(shoe=SHOES, coup=COUPS, drawn=CARDS, seat=SEATS, whole=st.booleans())
     def open(self, shoe, coup, drawn, seat, whole):
         if self.source == "virtual":
-            table = self.room.state.tables[OPERATOR, TABLE]
+            table = self.room.table
             self.attempt(OpenCoup(**AT, shoe=table.shoe or shoe, coup=coup))
             return
         used = play(drawn, self.house.deal.order).used if whole else len(drawn)
@@ -107,7 +109,7 @@ class Table(RuleBasedStateMachine):
     @rule(seals=st.booleans(), seats=st.lists(SEATS, max_size=3, unique=True))
     def go_on(self, seals, seats):
         """What comes next for the coup that is open."""
-        coup = self.room.state.tables[OPERATOR, TABLE].coup
+        coup = self.room.table.coup
         if coup is None:
             return
         self.attempt(CloseBetting(**AT, shoe=coup.shoe, coup=coup.number))
@@ -124,7 +126,7 @@ class Table(RuleBasedStateMachine):
         if self.source == "virtual":
             shoe = f"shoe-{len(self.room.events)}"
         for _ in range(count):
-            table = self.room.state.tables[OPERATOR, TABLE]
+            table = self.room.table
             if self.source == "virtual" and table.shoe is None:
                 self.commit(shoe, load=True)
             last = max((event.coup for event in of_type(self.room.events, CoupOpened)), default=0)
@@ -141,7 +143,7 @@ class Table(RuleBasedStateMachine):
 
     @rule(shoe=SHOES, number=COUPS, opened=st.booleans())
     def void(self, shoe, number, opened):
-        coup = self.room.state.tables[OPERATOR, TABLE].coup
+        coup = self.room.table.coup
         if opened and coup is not None:
             shoe, number = coup.shoe, coup.number
         self.attempt(VoidCoup(**AT, shoe=shoe, coup=number, reason="misdeal"))
@@ -163,7 +165,7 @@ class Table(RuleBasedStateMachine):
     def new_house(self):
         house = self.house.model_copy(update={"version": self.house.version + 1})
         self.attempt(SetHouse(**AT, house=house))
-        if self.room.state.tables[OPERATOR, TABLE].house == house:
+        if self.room.table.house == house:
             self.house = house
 
     @rule()
@@ -195,7 +197,7 @@ class Table(RuleBasedStateMachine):
     def check_record(self):
         events = self.room.events
         assert [decode(event.body).data for event in events] == [event.data for event in events]
-        by_shoe = defaultdict(list)
+        by_shoe: dict[str, list[Any]] = defaultdict(list)
         open_coup, closed, seen = None, False, set()
         taken, dealer = set(), None
         for event in (event.data for event in events):
@@ -231,15 +233,15 @@ class Table(RuleBasedStateMachine):
                     assert self.source == "recorded" or dealer in taken
                 case CardBurned():
                     by_shoe[event.shoe].append(event)
-                case _ if type(event).__name__ == "SeatTaken":
+                case SeatTaken():
                     taken.add(event.seat)
-                case _ if type(event).__name__ == "SeatLeft":
+                case SeatLeft():
                     taken.discard(event.seat)
                     dealer = None if dealer == event.seat and self.source == "virtual" else dealer
                 case _:
                     pass
-        for cards in by_shoe.values():
-            assert [card.index for card in cards] == list(range(1, len(cards) + 1))
+        for shown in by_shoe.values():
+            assert [card.index for card in shown] == list(range(1, len(shown) + 1))
         self.check_shoes(by_shoe)
 
     def check_shoes(self, by_shoe):

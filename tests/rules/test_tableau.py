@@ -18,13 +18,11 @@ from services.game.core.tableau import (
     player_draws,
 )
 from services.game.core.values import BURN_WORTH, WORTH
-from tests.rules.room import LETTERS, cards, coup_cards
+from tests.rules.room import BIG_TABLE, LETTERS, PUNTO, cards, coup_cards
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "rules"
 VECTORS = json.loads((FIXTURES / "coup_vectors.json").read_text())
 
-PUNTO = ("player", "banker", "player", "banker")
-BIG_TABLE = ("banker", "banker", "player", "player")
 OUTCOMES = {"P": "player", "B": "banker", "T": "tie"}
 
 

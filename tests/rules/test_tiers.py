@@ -4,9 +4,7 @@ import pytest
 
 from services.game.core.tableau import play
 from services.game.core.tiers import spots_of, tiers_of
-from tests.rules.room import HOUSES, cards
-
-PUNTO = ("player", "banker", "player", "banker")
+from tests.rules.room import HOUSES, PUNTO, cards
 
 
 @pytest.mark.parametrize(

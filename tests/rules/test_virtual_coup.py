@@ -15,10 +15,8 @@ from schemas.events.game import (
 )
 from services.game.core.fair import shoe_order
 from services.game.core.tableau import play
-from tests.rules.room import HOUSES, OPERATOR, SHARD, TABLE, Room, of_type
-from tests.rules.test_table_life import AT, refused
-
-PUNTO = ("player", "banker", "player", "banker")
+from tests.rules.room import AT, HOUSES, PUNTO, SHARD, TABLE, Room, of_type
+from tests.rules.test_table_life import refused
 
 
 @pytest.fixture
@@ -31,7 +29,7 @@ def room():
 
 def test_a_coup_from_its_opening_to_its_end(room):
     burned = len(of_type(room.events, CardBurned))
-    order = shoe_order(room.store.seeds[OPERATOR, TABLE, "shoe-1"], TABLE, "shoe-1", 8, "lucky")
+    order = shoe_order(room.seed_of("shoe-1"), TABLE, "shoe-1", 8, "lucky")
     expected = play(order[burned:], PUNTO)
     assert room.open(1) == [
         CoupOpened(

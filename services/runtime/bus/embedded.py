@@ -8,6 +8,7 @@ Kafka's may. Several processes can share the file. A publish is one transaction 
 from __future__ import annotations
 
 import sqlite3
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -38,12 +39,14 @@ class EmbeddedBus:
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         self._path, self._read_only = path, read_only
         self._connection = self._connect()
+        self._publishing = threading.Lock()
+        """Threads may share a bus; a transaction belongs to one of them."""
         self._topics: dict[str, int] = {}
         if not read_only:
             self._connection.executescript(_SCHEMA)
 
     def _connect(self) -> sqlite3.Connection:
-        target = f"file:{self._path.as_posix()}?mode=ro" if self._read_only else str(self._path)
+        target = self._path.absolute().as_uri() + "?mode=ro" if self._read_only else str(self._path)
         connection = sqlite3.connect(
             target, uri=self._read_only, isolation_level=None, timeout=_BUSY_SECONDS, check_same_thread=False
         )
@@ -56,24 +59,31 @@ class EmbeddedBus:
         if not records:
             return
         try:
-            rows = [(self._topic_id(each.topic), each.key, each.body, each.signature) for each in records]
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                self._connection.executemany(
-                    'INSERT INTO record (topic_id, "key", body, signature) VALUES (?, ?, ?, ?)', rows
-                )
-                self._connection.execute("COMMIT")
-            except BaseException:
-                self._connection.execute("ROLLBACK")
-                raise
+            with self._publishing:
+                self._append(records)
         except sqlite3.Error as error:
-            raise BusUnavailable(f"the embedded bus {self._path.name} does not take records: {error}") from error
+            words = f"the embedded bus {self._path.name} does not take records: {error}"
+            raise BusUnavailable(words) from error
+
+    def _append(self, records: Sequence[Record]) -> None:
+        rows = [(self._topic_id(each.topic), each.key, each.body, each.signature) for each in records]
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            self._connection.executemany(
+                'INSERT INTO record (topic_id, "key", body, signature) VALUES (?, ?, ?, ?)', rows
+            )
+            self._connection.execute("COMMIT")
+        except BaseException:
+            # Some faults, such as a full disk, have ended the transaction already.
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise
 
     def subscribe(self, group: str, topics: Sequence[str], start: Offsets) -> EmbeddedSubscription:
         del group  # a consumer's positions live in its own store
-        wanted = {self._topic_id(topic): topic for topic in topics}
-        after = min((start.get((topic, 0), 0) for topic in topics), default=0) - 1
-        return EmbeddedSubscription(self._connect(), wanted, after)
+        with self._publishing:
+            wanted = {self._topic_id(topic): (topic, start.get((topic, 0), 0)) for topic in topics}
+        return EmbeddedSubscription(self._connect(), wanted)
 
     def read(self, topic: str) -> Iterator[Delivery]:
         known = self._known_topic(topic)
@@ -105,16 +115,19 @@ class EmbeddedBus:
 
 
 class EmbeddedSubscription:
-    """Reads on from an offset, over a connection of its own."""
+    """Reads on from each topic's offset, over a connection of its own."""
 
-    def __init__(self, connection: sqlite3.Connection, topics: dict[int, str], after: int) -> None:
-        self._connection, self._topics, self._after = connection, topics, after
-        marks = ",".join("?" * len(topics))
-        self._query = f"{_SELECT} AND topic_id IN ({marks}) ORDER BY 1 LIMIT ?"
+    def __init__(self, connection: sqlite3.Connection, topics: dict[int, tuple[str, int]]) -> None:
+        self._connection = connection
+        self._topics = {topic_id: name for topic_id, (name, _) in topics.items()}
+        self._after = min((first for _, first in topics.values()), default=0) - 1
+        wanted = " OR ".join(['(topic_id = ? AND "offset" >= ?)'] * len(topics)) or "FALSE"
+        self._query = f"{_SELECT} AND ({wanted}) ORDER BY 1 LIMIT ?"
+        self._wanted = [number for topic_id, (_, first) in topics.items() for number in (topic_id, first)]
 
     def poll(self, records_max: int) -> Sequence[Delivery]:
         try:
-            page = self._connection.execute(self._query, (self._after, *self._topics, records_max)).fetchall()
+            page = self._connection.execute(self._query, (self._after, *self._wanted, records_max)).fetchall()
         except sqlite3.Error as error:
             raise BusUnavailable(f"the embedded bus cannot be read: {error}") from error
         if page:

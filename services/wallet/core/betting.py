@@ -13,7 +13,7 @@ from typing import Any
 from schemas.commands import Deposit, PlaceBet, RepairSettlement
 from schemas.envelope import Recorded
 from schemas.events.base import EventRef, Payload
-from schemas.events.game import BettingClosed, CoupConcluded, CoupVoided
+from schemas.events.game import BettingClosed, CoupConcluded, CoupOpened, CoupVoided, TableOpened
 from schemas.events.wallet import (
     BETS_PER_PART,
     AccountOpened,
@@ -30,7 +30,7 @@ from schemas.events.wallet import (
     SettledBet,
     SpotTotal,
 )
-from schemas.money import exponent_of
+from schemas.money import AMOUNT_LIMIT_MINOR_UNITS, exponent_of
 from schemas.refusal import Refusal
 from services.wallet.core.evolve import bet_content, coup_key, deposit_content
 from services.wallet.core.ledger import Settling, deposit_entry, stake_entry
@@ -41,9 +41,10 @@ def decide_deposit(state: WalletState, command: Deposit, account: str) -> Sequen
     """Take money in for ``account``, the opaque id of the command's reference.
 
     Raises:
-        Refusal: ``CURRENCY_UNKNOWN``.
+        Refusal: ``CURRENCY_UNKNOWN``, ``LIMIT_REACHED``.
     """
     exponent = _exponent(command.currency)
+    _check_limit(command.amount, "amount")
     content = deposit_content(command.currency, command.amount)
     if (repeat := _repeat(state, command.operator, account, command.tx, content)) is not None:
         return repeat
@@ -65,10 +66,11 @@ def decide_bet(state: WalletState, command: PlaceBet, account: str) -> Sequence[
     """Take a bet, or refuse it for good.
 
     Raises:
-        Refusal: ``CURRENCY_UNKNOWN``; ``COUP_UNKNOWN`` where game has not opened such a coup *yet*, which
-            is not final: the same bet may be sent again.
+        Refusal: ``CURRENCY_UNKNOWN``, ``LIMIT_REACHED``; ``COUP_UNKNOWN`` where game has not opened such a
+            coup *yet*, which is not final: the same bet may be sent again.
     """
     exponent = _exponent(command.currency)
+    _check_limit(command.stake, "stake")
     key = CoupKey(command.operator, command.table, command.shoe, command.coup)
     content = bet_content(
         key, seat=command.seat, spot=command.spot, currency=command.currency, stake=command.stake
@@ -121,12 +123,23 @@ def react(state: WalletState, event: Recorded[Any]) -> Sequence[Payload]:
         ValueError: the event contradicts what game said before; it must not be passed over.
     """
     data = event.data
-    if not isinstance(data, BettingClosed | CoupConcluded | CoupVoided):
+    if isinstance(data, TableOpened):
+        if (data.operator, data.table) in state.tables:
+            raise ValueError(f"table {data.table} of {data.operator} was opened before")
         return ()
-    if (data.operator, data.table) not in state.tables:
+    if not isinstance(data, CoupOpened | BettingClosed | CoupConcluded | CoupVoided):
+        return ()
+    terms = state.tables.get((data.operator, data.table))
+    if terms is None:
         return ()
     key = coup_key(data)
     coup = state.coups.get(key)
+    if isinstance(data, CoupOpened):
+        if coup is not None or key in state.known_coups:
+            raise ValueError(f"coup {key} was opened before")
+        if data.house_number not in terms.paytables:
+            raise ValueError(f"coup {key} is played by house {data.house_number}, which was never set")
+        return ()
     if coup is None:
         if key not in state.known_coups:
             raise ValueError(f"coup {key} was never opened")
@@ -146,6 +159,12 @@ def _exponent(currency: str) -> int:
         return exponent_of(currency)
     except ValueError as error:
         raise Refusal("CURRENCY_UNKNOWN", "currency", str(error)) from None
+
+
+def _check_limit(amount: int, field: str) -> None:
+    # Whatever way a command came: beyond this lies a typing error, and further on the database's numbers end.
+    if amount > AMOUNT_LIMIT_MINOR_UNITS:
+        raise Refusal("LIMIT_REACHED", field, "the amount is above the largest single amount we take")
 
 
 def _opening(state: WalletState, operator: str, account: str) -> list[Payload]:
@@ -174,9 +193,7 @@ def conflicting_fields(
     return tuple(name for name in asked if known.get(name) != asked[name])
 
 
-def _reason_against(
-    state: WalletState, key: CoupKey, command: PlaceBet, account: str
-) -> RefusalCode | None:
+def _reason_against(state: WalletState, key: CoupKey, command: PlaceBet, account: str) -> RefusalCode | None:
     coup = state.coups.get(key)
     if coup is None:
         if key in state.known_coups:
@@ -237,9 +254,7 @@ def _parts(bets: Sequence[Bet]) -> list[Sequence[Bet]]:
     return [bets[start : start + BETS_PER_PART] for start in range(0, max(1, len(bets)), BETS_PER_PART)]
 
 
-def _settle(
-    state: WalletState, coup: Coup, data: CoupConcluded, result: EventRef
-) -> list[Payload]:
+def _settle(state: WalletState, coup: Coup, data: CoupConcluded, result: EventRef) -> list[Payload]:
     key = coup.key
     paytable = state.tables[key.operator, key.table].paytables[coup.house_number]
     parts = _parts(coup.bets)

@@ -102,7 +102,9 @@ def evolve(state: WalletState, event: Recorded[Any]) -> None:
         case Deposited():
             state.ledger.post(data.entry)
             key = TransactionKey(data.account, data.tx)
-            _remember(state, Transaction(key, deposit_content(data.currency, data.amount), "OK"))
+            content = deposit_content(data.currency, data.amount)
+            balance = state.ledger.cash(data.account, data.currency)
+            _remember(state, Transaction(key, content, "OK", balance=balance))
         case AccountOpened():
             state.accounts[data.account] = data.operator
             state.changes.accounts.append((data.account, data.operator))
@@ -135,7 +137,8 @@ def _take(state: WalletState, data: BetAccepted | BetRefused, event: Recorded[An
         coup.last_bet = (event.sequence, event.hash)
         state.changes.coups[key] = coup
     content = bet_content(key, seat=bet.seat, spot=bet.spot, currency=bet.currency, stake=bet.stake)
-    _remember(state, Transaction(TransactionKey(bet.account, bet.tx), content, code, bet.bet))
+    balance = state.ledger.cash(bet.account, bet.currency)
+    _remember(state, Transaction(TransactionKey(bet.account, bet.tx), content, code, bet.bet, balance))
 
 
 def _remember(state: WalletState, transaction: Transaction) -> None:

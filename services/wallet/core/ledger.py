@@ -109,7 +109,9 @@ class Ledger:
                 self._balances.pop(line, None)
             self.touched.add(line)
             if posting.ledger == PLAYER_CASH and balance > 0:
-                raise Unbalanced(f"player cash {posting.party} would be overdrawn by {balance} {posting.currency}")
+                raise Unbalanced(
+                    f"player cash {posting.party} would be overdrawn by {balance} {posting.currency}"
+                )
         if any(sums.values()):
             raise Unbalanced(f"an entry does not sum to zero: {dict(sums)}")
 

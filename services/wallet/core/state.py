@@ -41,6 +41,8 @@ class Transaction:
     code: str
     """``OK``, or why it was refused."""
     bet: str | None = None
+    balance: int = 0
+    """The player's cash in this currency right after it, which a repeat is told again (W3)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,7 @@ def upgrade() -> None:
         sa.Column("content", sa.String, nullable=False),
         sa.Column("code", sa.String, nullable=False),
         sa.Column("bet", sa.String, nullable=True),
+        sa.Column("balance", sa.Numeric(38, 0).with_variant(sa.String(40), "sqlite"), nullable=False),
     )
     op.create_table(
         "wallet_table",

@@ -1,0 +1,93 @@
+"""Audit's core, plugged into the runtime. It takes no commands: it says what it sees."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Never
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+from sqlalchemy import Connection
+
+from schemas.envelope import Recorded
+from schemas.events.audit import CoupVerified, DiscrepancyFound
+from schemas.events.base import Payload, audit_stream
+from services.audit import store
+from services.audit.core.verifier import Verifier
+
+
+class AuditMetrics:
+    """Verdicts and findings. Born at zero, so that the first mismatch is an increase."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        verifications = Counter(
+            "audit_coup_verifications_total", "Coups verified, by result.", ["result"], registry=registry
+        )
+        self.verified = verifications.labels("verified")
+        self.discrepancies = verifications.labels("discrepancy")
+        self.open_coups = Gauge(
+            "audit_unsettled_coups", "Coups that have no verdict yet.", registry=registry
+        )
+
+
+class AuditService:
+    """The verifier over every stream of game and wallet."""
+
+    name = "audit"
+    consumes = ("game.events", "wallet.events")
+
+    def __init__(self) -> None:
+        self.metrics: AuditMetrics | None = None
+        self.verifier = Verifier(persistent=True, gaps_are_known=True)
+        self._evidence: store.Evidence | None = None
+        self._said: list[Recorded[Any]] = []
+
+    def load(self, db: Connection) -> None:
+        self._evidence = store.Evidence(db)
+        self.verifier.load(store.load_pieces(db))
+
+    def prepare(self, db: Connection, events: Sequence[Recorded[Any]], commands: Sequence[Never]) -> None:
+        """Nothing: the verifier remembers what it needs."""
+
+    def react(self, event: Recorded[Any]) -> Sequence[Payload]:
+        assert self._evidence is not None, "load comes first"
+        self._evidence.note(event)
+        return self.verifier.observe(event)
+
+    def observe(self, event: Recorded[Any]) -> None:
+        """Nothing: ``react`` has seen it."""
+
+    def decide(self, command: Never) -> Sequence[Payload]:
+        raise AssertionError("audit takes no commands")
+
+    def evolve(self, event: Recorded[Any]) -> None:
+        assert self._evidence is not None, "load comes first"
+        self._evidence.note(event)
+        self._said.append(event)
+
+    def answer(self, command: Never, events: Sequence[Recorded[Any]]) -> None:
+        raise AssertionError("audit takes no commands")
+
+    def overdue(self, now: str) -> Sequence[Never]:
+        del now
+        return ()
+
+    def stream_of(self, payload: Payload) -> str:
+        return audit_stream(payload.operator)
+
+    def save(self, db: Connection) -> None:
+        assert self._evidence is not None, "load comes first"
+        self._evidence.save(db)
+        store.save_pieces(db, self.verifier.take_changes())
+        store.save_said(db, self._said)
+        self._count()
+        self._said.clear()
+
+    def _count(self) -> None:
+        if self.metrics is None:
+            return
+        for event in self._said:
+            if isinstance(event.data, CoupVerified):
+                self.metrics.verified.inc()
+            elif isinstance(event.data, DiscrepancyFound):
+                self.metrics.discrepancies.inc()
+        self.metrics.open_coups.set(self.verifier.open_coups)
