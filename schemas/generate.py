@@ -145,7 +145,7 @@ class _Described(GenerateJsonSchema):
         for name, field in document.get("properties", {}).items():
             if (words := _description(model, name)) is not None:
                 field["description"] = words
-            if name in UNITS and field.get("type") != "array":
+            if name in UNITS and (field.get("type") in ("integer", "string") or "anyOf" in field):
                 field["x-unit"] = UNITS[name]
         return document
 

@@ -1,1 +1,1 @@
-"""Game: tables, shoes and coups. It applies the draw rules, announces the outcome, and never sees a balance."""
+"""Game: tables, shoes and coups. It draws, announces the outcome, and never sees a balance."""

@@ -14,7 +14,7 @@ from schemas.events.base import Payload, TablePayload, game_stream
 from schemas.events.game import HouseSet
 from services.game import store
 from services.game.core import table as core
-from services.game.core.state import GameState, TableKey
+from services.game.core.state import CoupKey, GameState, ShoeKey, TableKey
 from services.runtime.calendar import rfc3339
 from services.runtime.ports import Rng
 
@@ -25,7 +25,7 @@ class GameService:
     """All tables of this process."""
 
     name = "game"
-    consumes = ("wallet.events",)
+    consumes: tuple[str, ...] = ("wallet.events",)
 
     def __init__(self, rng: Rng, seal_timeout_seconds: int) -> None:
         self._rng, self._seal_timeout = rng, timedelta(seconds=seal_timeout_seconds)
@@ -40,7 +40,8 @@ class GameService:
     ) -> None:
         del events  # a seal speaks of a coup that is open, and those are in memory
         state = self.state
-        shoes, coups = [], []
+        shoes: list[ShoeKey] = []
+        coups: list[CoupKey] = []
         for command in commands:
             needs = core.needs(command)
             shoes += needs.shoes

@@ -6,7 +6,7 @@ events and never made again from them. All else is a projection.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -115,6 +115,7 @@ PROJECTIONS: Final = (_TABLE, _HOUSE, _SHOE, _COUP)
 
 _TABLES: Final = TypeAdapter(Table)
 _SHOES: Final = TypeAdapter(Shoe)
+_TABLES_APART: Final = TypeAdapter(dict[str, Any])
 _HOUSES_APART: Final = {"house", "opened_with"}
 _SHOE_KEY: Final = (_SHOE.c.operator, _SHOE.c.table_name, _SHOE.c.shoe)
 _COUP_KEY: Final = (_COUP.c.operator, _COUP.c.table_name, _COUP.c.shoe, _COUP.c.coup)
@@ -131,10 +132,7 @@ def load_state(db: Connection) -> GameState:
         for row in db.execute(sa.select(_HOUSE))
     }
     for row in db.execute(sa.select(_TABLE)):
-        document = _TABLES_APART.validate_json(row.state)
-        document["house"] = houses[row.operator, row.name, row.house_number]
-        document["opened_with"] = houses[row.operator, row.name, 1]
-        state.tables[TableKey(row.operator, row.name)] = _TABLES.validate_python(document)
+        state.tables[TableKey(row.operator, row.name)] = _table_of_row(row, houses)
     for row in db.execute(sa.select(_SEED)):
         state.undealt.seeds[ShoeKey(row.operator, row.table_name, row.shoe)] = row.seed
     for table in state.tables.values():
@@ -145,7 +143,26 @@ def load_state(db: Connection) -> GameState:
     return state
 
 
-_TABLES_APART: Final = TypeAdapter(dict[str, Any])
+def _table_of_row(row: Any, houses: Mapping[tuple[str, str, int], House]) -> Table:
+    document = _TABLES_APART.validate_json(row.state)
+    document["house"] = houses[row.operator, row.name, row.house_number]
+    document["opened_with"] = houses[row.operator, row.name, 1]
+    return _TABLES.validate_python(document)
+
+
+def find_table(db: Connection, key: TableKey) -> Table | None:
+    """The table of this name, as the last commit left it."""
+    of_table = (_TABLE.c.operator == key.operator, _TABLE.c.name == key.table)
+    row = db.execute(sa.select(_TABLE).where(*of_table)).one_or_none()
+    if row is None:
+        return None
+    numbers = sa.select(_HOUSE).where(
+        _HOUSE.c.operator == key.operator,
+        _HOUSE.c.table_name == key.table,
+        _HOUSE.c.number.in_((1, row.house_number)),
+    )
+    houses = {(*key, each.number): House.model_validate_json(each.house) for each in db.execute(numbers)}
+    return _table_of_row(row, houses)
 
 
 def find_undealt_cards(db: Connection, key: CoupKey) -> tuple[str, ...] | None:
