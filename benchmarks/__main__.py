@@ -1,4 +1,6 @@
-"""``make bench``: the whole room end to end on this machine, one table and sixteen, and at ten times the length.
+"""``make bench``: the whole room end to end on this machine.
+
+One table and sixteen, and each at ten times the length.
 
 Every run is a process of its own (so that peak memory is its own) that plays house ``nl`` over the embedded
 bus and SQLite with ``synchronous=FULL``: three services, seven bets a coup, audit verifying every coup. Times
@@ -90,7 +92,9 @@ def _print(results: list[dict[str, Any]]) -> None:
         f"peak memory at ten times the length: one table ×{_memory(one_long, one):.2f}, "
         f"sixteen tables ×{_memory(many_long, many):.2f}"
     )
-    console.print(f"sixteen tables against one: ×{many['coups_per_second'] / one['coups_per_second']:.1f} coups/s")
+    console.print(
+        f"sixteen tables against one: ×{many['coups_per_second'] / one['coups_per_second']:.1f} coups/s"
+    )
 
 
 def _cost(result: dict[str, Any]) -> float:

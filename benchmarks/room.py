@@ -62,7 +62,9 @@ def run(tables: int, coups: int, data: Path) -> dict[str, Any]:
     with Room(data, Settings(), clock=SystemClock(), ids=ids, rng=rng) as room:
         settling = _Settling(room)
         playing = [
-            VirtualTable(room, f"T{number}", house, _BETS_A_COUP, plan, SeededRng(f"bench/{number}"))
+            VirtualTable(
+                room, f"T{number}", house, seats=_BETS_A_COUP, plan=plan, rng=SeededRng(f"bench/{number}")
+            )
             for number in range(1, tables + 1)
         ]
         started = perf_counter()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Never
+from typing import Annotated, Any
 
 from fastapi import FastAPI, Query
 from sqlalchemy import Engine
@@ -15,7 +15,7 @@ After = Annotated[int, Query(ge=0, description="Sequence in audit's stream behin
 Most = Annotated[int, Query(ge=1, le=1_000, description="How many at the most.")]
 
 
-def audit_app(writer: Writer[Never], reader: Engine) -> FastAPI:
+def audit_app(writer: Writer[Any], reader: Engine) -> FastAPI:
     """The application. ``reader`` is an engine for queries."""
     app = service_app(writer, "Sabot audit", "Every coup worked out again from the events alone.")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Never
+from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 from sqlalchemy import Connection
@@ -24,16 +24,14 @@ class AuditMetrics:
         )
         self.verified = verifications.labels("verified")
         self.discrepancies = verifications.labels("discrepancy")
-        self.open_coups = Gauge(
-            "audit_unsettled_coups", "Coups that have no verdict yet.", registry=registry
-        )
+        self.open_coups = Gauge("audit_unsettled_coups", "Coups that have no verdict yet.", registry=registry)
 
 
 class AuditService:
     """The verifier over every stream of game and wallet."""
 
     name = "audit"
-    consumes = ("game.events", "wallet.events")
+    consumes: tuple[str, ...] = ("game.events", "wallet.events")
 
     def __init__(self) -> None:
         self.metrics: AuditMetrics | None = None
@@ -45,7 +43,7 @@ class AuditService:
         self._evidence = store.Evidence(db)
         self.verifier.load(store.load_pieces(db))
 
-    def prepare(self, db: Connection, events: Sequence[Recorded[Any]], commands: Sequence[Never]) -> None:
+    def prepare(self, db: Connection, events: Sequence[Recorded[Any]], commands: Sequence[Any]) -> None:
         """Nothing: the verifier remembers what it needs."""
 
     def react(self, event: Recorded[Any]) -> Sequence[Payload]:
@@ -56,7 +54,7 @@ class AuditService:
     def observe(self, event: Recorded[Any]) -> None:
         """Nothing: ``react`` has seen it."""
 
-    def decide(self, command: Never) -> Sequence[Payload]:
+    def decide(self, command: Any) -> Sequence[Payload]:
         raise AssertionError("audit takes no commands")
 
     def evolve(self, event: Recorded[Any]) -> None:
@@ -64,10 +62,10 @@ class AuditService:
         self._evidence.note(event)
         self._said.append(event)
 
-    def answer(self, command: Never, events: Sequence[Recorded[Any]]) -> None:
+    def answer(self, command: Any, events: Sequence[Recorded[Any]]) -> None:
         raise AssertionError("audit takes no commands")
 
-    def overdue(self, now: str) -> Sequence[Never]:
+    def overdue(self, now: str) -> Sequence[Any]:
         del now
         return ()
 

@@ -205,7 +205,7 @@ def _verdict(event: Recorded[Any], verdict: str) -> dict[str, Any]:
 def count_verdicts(db: Connection) -> dict[str, int]:
     """How many coups have which verdict."""
     query = sa.select(_VERDICT.c.verdict, sa.func.count()).group_by(_VERDICT.c.verdict)
-    return {verdict: count for verdict, count in db.execute(query)}
+    return dict(db.execute(query))
 
 
 def list_verdicts(db: Connection, operator: str, table: str | None, after: int, most: int) -> list[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Never
+from typing import Any
 
 from services.audit.service import AuditMetrics, AuditService
 from services.runtime.database import migrate, open_sqlite
@@ -14,11 +14,11 @@ from services.runtime.writer import Writer
 DATABASE = "audit.db"
 
 
-def open_audit(data: Path, bus: Bus, settings: Settings, *, clock: Clock, ids: Ids) -> Writer[Never]:
+def open_audit(data: Path, bus: Bus, settings: Settings, *, clock: Clock, ids: Ids) -> Writer[Any]:
     """Audit's writer over ``data/audit.db``, which is made and migrated as needed."""
     engine = open_sqlite(data / DATABASE, writer=True)
     migrate(engine, "audit")
     service = AuditService()
-    writer = Writer(service, engine, bus, clock=clock, ids=ids, calendar=settings.calendar)
+    writer: Writer[Any] = Writer(service, engine, bus, clock=clock, ids=ids, calendar=settings.calendar)
     service.metrics = AuditMetrics(writer.metrics.registry)
     return writer

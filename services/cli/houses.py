@@ -43,6 +43,7 @@ def _checked(path: Path) -> dict[str, House]:
 
 def _row(house: House) -> tuple[str, ...]:
     shoe, commission = house.shoe, house.commission
+    mode = commission.rounding_mode.value.replace("_", " ")
     return (
         house.id,
         house.name,
@@ -52,5 +53,5 @@ def _row(house: House) -> tuple[str, ...]:
         shoe.burn.value.replace("_", " "),
         "-" if shoe.cut_cards_from_end is None else f"{shoe.cut_cards_from_end} from end",
         house.prices.tie,
-        f"{commission.rate}, {commission.rounding_mode.value.replace('_', ' ')} to {commission.rounding_unit}",
+        f"{commission.rate}, {mode} to {commission.rounding_unit}",
     )

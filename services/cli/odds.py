@@ -16,7 +16,9 @@ from services.game.core.odds import Statement, percent, statement
 
 def odds(
     house: Annotated[str, typer.Argument(help="A house's id (nl, fr, de, dk, lt), or a house file (TOML).")],
-    decks: Annotated[int | None, typer.Option(help="Another number of decks, 1 to 12.", min=1, max=12)] = None,
+    decks: Annotated[
+        int | None, typer.Option(help="Another number of decks, 1 to 12.", min=1, max=12)
+    ] = None,
     tie: Annotated[
         str | None, typer.Option(help='Another price of the tie, such as "9 to 1" or "9 for 1".')
     ] = None,

@@ -38,7 +38,9 @@ def group(name: Name) -> typer.Typer:
     @commands.command("serve")
     def serve(
         data: DataOption = Path("sabot-data"),
-        host: Annotated[str, typer.Option(help="Loopback only: callers are not authenticated yet.")] = "127.0.0.1",
+        host: Annotated[
+            str, typer.Option(help="Loopback only: callers are not authenticated yet.")
+        ] = "127.0.0.1",
         port: Annotated[int, typer.Option(help="0 takes a free one.", min=0, max=65535)] = _PORTS[name],
     ) -> None:
         """Run the service until SIGTERM or Ctrl-C: its writer, and HTTP with /metrics, /healthz, /readyz."""

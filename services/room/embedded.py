@@ -10,6 +10,8 @@ from typing import Any, Final
 
 from services.audit.wiring import open_audit
 from services.game import store as game_store
+from services.game.core.state import GameState
+from services.game.service import GameService
 from services.game.wiring import DATABASE as GAME_DATABASE
 from services.game.wiring import open_game
 from services.runtime.bus.embedded import EmbeddedBus
@@ -17,6 +19,8 @@ from services.runtime.database import open_sqlite
 from services.runtime.ports import Clock, Ids, Rng
 from services.runtime.settings import Settings
 from services.wallet import store as wallet_store
+from services.wallet.core.state import WalletState
+from services.wallet.service import WalletService
 from services.wallet.wiring import DATABASE as WALLET_DATABASE
 from services.wallet.wiring import open_wallet
 
@@ -54,6 +58,18 @@ class Room:
         for open_thing in (self.game_reader, self.wallet_reader, self.game, self.wallet, self.audit):
             open_thing.close()
         self.bus.close()
+
+    @property
+    def game_state(self) -> GameState:
+        """What game has in memory: for the driver in the same process, which must not change it."""
+        assert isinstance(self.game.service, GameService)
+        return self.game.service.state
+
+    @property
+    def wallet_state(self) -> WalletState:
+        """What wallet has in memory."""
+        assert isinstance(self.wallet.service, WalletService)
+        return self.wallet.service.state
 
     def step(self) -> int:
         """One step of game and wallet, and of audit now and then. Returns how much was done."""

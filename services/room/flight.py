@@ -1,4 +1,7 @@
-"""One coup on its way: opened, bet on, closed, dealt, paid. Advanced without waiting, so that many fly at once."""
+"""One coup on its way: opened, bet on, closed, dealt, paid.
+
+Advanced without waiting for anybody, so that many fly at once.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from concurrent.futures import Future
 from enum import StrEnum
 from typing import Any, Final
 
-from schemas.commands import CloseBetting, OpenCoup, PlaceBet, TableCommand
+from schemas.commands import CloseBetting, GameCommand, OpenCoup, PlaceBet
 from schemas.refusal import Refusal
 from services.room.embedded import Room
 
@@ -36,14 +39,14 @@ class CoupFlight:
     """
 
     def __init__(
-        self, room: Room, opening: OpenCoup, bets: Sequence[PlaceBet], before: Sequence[TableCommand] = ()
+        self, room: Room, opening: OpenCoup, bets: Sequence[PlaceBet], before: Sequence[GameCommand] = ()
     ) -> None:
         self.opening, self.bets = opening, bets
         self.stage = Stage.OPENING
         self.refusal: Refusal | None = None
         """Why the coup could not be opened; nothing of it was written then."""
         self._room = room
-        self._commands: list[TableCommand] = [*before, opening]
+        self._commands: list[GameCommand] = [*before, opening]
         self._asked: list[Future[Any]] = [room.game.submit(command) for command in self._commands]
         self._answers: list[Future[Any]] = [room.wallet.submit(bet) for bet in bets]
         self._key = (opening.operator, opening.table, opening.shoe, opening.coup)
@@ -62,7 +65,7 @@ class CoupFlight:
         if self.stage is Stage.CLOSING and _all_done(self._asked):
             self._asked[0].result()
             self.stage = Stage.PLAYING
-        if self.stage is Stage.PLAYING and self._key not in self._room.wallet.service.state.coups:
+        if self.stage is Stage.PLAYING and self._key not in self._room.wallet_state.coups:
             self.stage = Stage.DONE
 
     def _opened(self) -> None:

@@ -13,12 +13,11 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import IO, Any, Final
 
-from schemas.commands import Deposit, OpenCoup, OpenTable, PlaceBet, SetHouse, TableCommand
+from schemas.commands import Deposit, GameCommand, OpenCoup, OpenTable, PlaceBet, SetHouse
 from schemas.house import House, shipped_houses
-from schemas.refusal import Refusal
+from services.game.core.state import TableKey
 from services.room.embedded import Room, Stalled
 from services.room.flight import CoupFlight, Stage
 from services.room.lines import CoupLine, DepositLine, LineError, parse_line
@@ -93,6 +92,24 @@ class _CoupFlight:
         return self.flight.finished
 
 
+@dataclass
+class _Rejection:
+    """A line that was refused at once. It waits for its turn: rejections stand in the file's order."""
+
+    error: LineError
+    number: int
+    raw: bytes
+    accounts: frozenset[str] = frozenset()
+    table: None = None
+    finished: bool = True
+
+    def advance(self) -> None:
+        pass
+
+
+_Flight = _DepositFlight | _CoupFlight | _Rejection
+
+
 class Ingest:
     """Reads one file into a room."""
 
@@ -107,7 +124,7 @@ class Ingest:
         self.report = IngestReport()
         self._room, self._settlements, self._rejected, self._progress = room, settlements, rejected, progress
         self._houses = houses or shipped_houses()
-        self._flying: deque[_DepositFlight | _CoupFlight] = deque()
+        self._flying: deque[_Flight] = deque()
         self._busy_accounts: set[str] = set()
         self._busy_tables: set[str] = set()
         self._written = _WrittenCoups()
@@ -123,7 +140,7 @@ class Ingest:
                 try:
                     self._take(number, raw)
                 except LineError as error:
-                    self._reject(number, error, raw)
+                    self._fly(_Rejection(error, number, raw))
             self._progress(seen)
         while self._flying:
             self._move()
@@ -135,7 +152,7 @@ class Ingest:
     def _take(self, number: int, raw: bytes) -> None:
         if len(raw) > _LINE_BYTES_MAX:
             raise LineError("line", f"is longer than {_LINE_BYTES_MAX} bytes")
-        line = parse_line(raw, self._houses)
+        line = parse_line(raw.rstrip(b"\r\n"), self._houses)
         if isinstance(line, DepositLine):
             accounts = frozenset((line.account,))
             self._wait_for(accounts, None)
@@ -159,7 +176,9 @@ class Ingest:
         """
         if self._busy_accounts.isdisjoint(accounts) and table not in self._busy_tables:
             return True
-        ahead = [each for each in self._flying if each.table == table or not each.accounts.isdisjoint(accounts)]
+        ahead = [
+            each for each in self._flying if each.table == table or not each.accounts.isdisjoint(accounts)
+        ]
         return (
             len(ahead) == 1
             and isinstance(ahead[0], _CoupFlight)
@@ -214,9 +233,9 @@ class Ingest:
         flight = CoupFlight(self._room, opening, [] if finished else bets, before)
         self._fly(_CoupFlight(line, flight, accounts, line.table, number, raw, finished))
 
-    def _table_ready(self, line: CoupLine) -> list[TableCommand]:
+    def _table_ready(self, line: CoupLine) -> list[GameCommand]:
         """Commands that open the table, or set the house that this line plays by."""
-        table = self._room.game.service.state.tables.get((self._operator, line.table))
+        table = self._room.game_state.tables.get(TableKey(self._operator, line.table))
         if table is None:
             return [
                 OpenTable(
@@ -281,12 +300,13 @@ class Ingest:
                     f"coup {line.coup} of shoe {line.shoe!r} is over and was recorded without this bet",
                 )
         if len(recorded) != len(line.bets):
-            raise LineError("bets", f"coup {line.coup} of shoe {line.shoe!r} was recorded with {len(recorded)} bets")
+            words = f"coup {line.coup} of shoe {line.shoe!r} was recorded with {len(recorded)} bets"
+            raise LineError("bets", words)
         return phase != "sealed"
 
     # Moving on.
 
-    def _fly(self, flight: _DepositFlight | _CoupFlight) -> None:
+    def _fly(self, flight: _Flight) -> None:
         self._flying.append(flight)
         self._busy_accounts |= flight.accounts
         if flight.table is not None:
@@ -308,13 +328,16 @@ class Ingest:
             for flight in self._flying:
                 flight.advance()
             if not self._room.step():
-                raise Stalled("a recorded coup does not move on; is the room held up? ask the services' /readyz")
+                raise Stalled("a recorded coup does not move on")
 
-    def _land(self, flight: _DepositFlight | _CoupFlight) -> None:
+    def _land(self, flight: _Flight) -> None:
         if isinstance(flight, _DepositFlight):
             taken = flight.answer.result()
             self.report.deposits += 1
             self.report.repeated += taken.replayed
+            return
+        if isinstance(flight, _Rejection):
+            self._reject(flight.number, flight.error, flight.raw)
             return
         refusal = flight.flight.refusal
         if refusal is not None:

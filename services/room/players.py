@@ -69,7 +69,7 @@ class Players:
 
     def top_ups(self, shoe: str) -> list[Deposit]:
         """Whoever cannot cover the largest chip buys in again, at the latest between two shoes."""
-        ledger = self._room.wallet.service.state.ledger
+        ledger = self._room.wallet_state.ledger
         known = self._room.wallet_accounts([self.account(seat) for seat in self.seats])
         return [
             self._deposit(seat, f"{self._session}-{shoe}-top-up")

@@ -28,7 +28,9 @@ class Plan:
 class VirtualTable:
     """One table with its players. ``advance`` takes it on without waiting for anybody."""
 
-    def __init__(self, room: Room, name: str, house: House, seats: int, plan: Plan, rng: SeededRng) -> None:
+    def __init__(
+        self, room: Room, name: str, house: House, *, seats: int, plan: Plan, rng: SeededRng
+    ) -> None:
         self.name, self.house, self.plan = name, house, plan
         self.coups = self.shoes = 0
         self._room, self._rng = room, rng
@@ -93,7 +95,7 @@ class VirtualTable:
             self._open_coup(self._shoe)
 
     def _look_at_shoe(self) -> None:
-        table = self._room.game.service.state.table(self._room.settings.operator, self.name)
+        table = self._room.game_state.table(self._room.settings.operator, self.name)
         if table.shoe != self._shoe:
             self._shoe = None
             self.shoes += 1
@@ -114,7 +116,7 @@ class VirtualTable:
         self._number += 1
         operator = self._room.settings.operator
         opening = OpenCoup(operator=operator, table=self.name, shoe=shoe, coup=self._number)
-        dealer = self._room.game.service.state.table(operator, self.name).dealer
+        dealer = self._room.game_state.table(operator, self.name).dealer
         self._flight = CoupFlight(self._room, opening, self._players.bets(shoe, self._number, dealer))
         self._flight.advance()
 

@@ -59,6 +59,9 @@ HOUSES = shipped_houses()
 WORTH = dict(zip("A23456789TJQK", (1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 0, 0, 0), strict=True))
 SPOT_LEDGER = {"player": "4010", "banker": "4011", "tie": "4012"}
 
+_NOTHING: Any = None
+"""What was written last where a test let nothing be written."""
+
 Tamper = Callable[[Payload], Payload | Sequence[Payload] | None]
 
 
@@ -121,7 +124,7 @@ class Story:
         payloads = [] if made is None else [made] if isinstance(made, Payload) else list(made)
         for each in payloads:
             self._append(each, stream)
-        return self.events[-1]
+        return self.events[-1] if self.events else _NOTHING
 
     def say(self, kind: Any, /, **fields: Any) -> Recorded[Any]:
         """Write an event of this kind."""

@@ -44,7 +44,7 @@ LITHUANIAN_SHEET = {
 
 
 def points(text):
-    """Cards from the notation of the cases, ``P1,B1,P2,B2,P3,B3``: those that were drawn, in dealing order."""
+    """Cards from the notation of the cases, ``P1,B1,P2,B2,P3,B3``: those that were drawn."""
     return [LETTER[int(each)] for each in text.split(",") if each != "-"]
 
 

@@ -74,23 +74,25 @@ class TestEmbeddedBus(BusContract):
         program = (
             "import sys\n"
             "from services.runtime.ports import Record\n"
-            "sys.stdin.readline()\n"  # all begin together
+            "from services.runtime.bus.embedded import EmbeddedBus\n"
+            "print('ready', flush=True)\n"
+            "sys.stdin.readline()\n"
             f"{self.program_that_opens(tmp_path)}\n"
             f"bus.publish([Record({topic!r}, sys.argv[1], b'here')])\n"
             "bus.close()\n"
         )
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         children = [
-            subprocess.Popen(
-                [sys.executable, "-c", program, f"game/op.T{number}"],
-                cwd=ROOT,
-                stdin=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-            )
-            for number in range(4)
+            subprocess.Popen([sys.executable, "-c", program, f"game/op.T{number}"], cwd=ROOT, **pipes)
+            for number in range(6)
         ]
-        ended = [(child.communicate(b"\n", timeout=60)[1], child.returncode) for child in children]
-        assert ended == [(b"", 0)] * 4
-        assert len(list(connect().read(topic))) == 4
+        assert [child.stdout.readline() for child in children] == [b"ready\n"] * 6
+        for child in children:
+            child.stdin.write(b"\n")
+            child.stdin.flush()
+        ended = [(child.communicate(timeout=60)[1], child.returncode) for child in children]
+        assert ended == [(b"", 0)] * 6
+        assert len(list(connect().read(topic))) == 6
 
     def test_a_reader_that_may_not_write_reads_and_does_not_write(self, bus, topic, tmp_path):
         bus.publish(records(topic, "main", 3))

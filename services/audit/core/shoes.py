@@ -180,7 +180,7 @@ class Shoes:
         shoe.open(coup.number)
         if shoe.source == "virtual":
             if shoe.burned != shoe.burn_due:
-                due = "a burn" if shoe.burn_due is None else f"{shoe.burn_due} burned cards"
+                due = "a burn" if shoe.burn_due is None else f"{shoe.burn_due}"
                 words = (
                     f"shoe {coup.shoe} began with {shoe.burned} burned cards where the house asks for {due}"
                 )
