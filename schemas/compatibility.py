@@ -20,6 +20,7 @@ Schema = Mapping[str, Any]
 
 _ANYTHING: Final[Schema] = {}
 _NOTHING: Final[Schema] = {"enum": []}
+_NAME: Final[Schema] = {"type": "string"}
 _MISSING: Final = object()
 
 _LEAST: Final = {"minLength": "characters", "minItems": "items", "minProperties": "fields"}
@@ -143,7 +144,7 @@ class _Comparison:
         was_named: Schema = old.get("patternProperties", {})
         now_named: Schema = new.get("patternProperties", {})
         place = _below(path, "*")
-        names = old.get("propertyNames", True), new.get("propertyNames", True)
+        names = old.get("propertyNames", _NAME), new.get("propertyNames", _NAME)
         yield from self.narrowings(f"{place} (its name)", *names)
         for pattern, schema in was_named.items():
             if pattern in now_named:
@@ -207,7 +208,7 @@ def _values(old: Schema, new: Schema) -> Iterator[str]:
     if now is None:
         return
     if was is None:
-        yield f"takes only {', '.join(now) or 'nothing'} now"
+        yield f"takes only {', '.join(now)} now" if now else "takes nothing now"
     else:
         yield from (f"{value} is no longer taken" for value in was if value not in now)
 

@@ -392,7 +392,7 @@ def compare(folder: Path, wanted: dict[str, dict[str, Any]]) -> Comparison:
             continue
         name = path.removeprefix("events/").removesuffix(".schema.json")
         if path not in wanted:
-            breaks.append(f"{name}: the whole: the type is gone, but its events are not")
+            breaks.append(f"{name}: the type is gone, but its events are not")
             continue
         old, new = json.loads(there[path]), wanted[path]
         breaks += [f"{name}: {words}" for words in breaking_changes(old, new)]
@@ -429,7 +429,7 @@ def run(folder: Path, wanted: dict[str, dict[str, Any]], *, check: bool) -> tupl
     if check:
         return (1, [*said, "Write them anew with `make schemas`."]) if found.stale else (0, said)
     write(folder, wanted, found.stale)
-    return 0, [*said, *(f"wrote {path}" for path in found.stale)]
+    return 0, [*said, *(f"{'wrote' if path in wanted else 'removed'} {path}" for path in found.stale)]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -34,6 +34,7 @@ class EvidenceRow(SQLModel, table=True):
     """The SHA-256 of one event's bytes, as audit received or wrote them."""
 
     __tablename__ = "audit_evidence"
+    __table_args__ = ({"sqlite_with_rowid": False},)
 
     stream_id: int = Field(foreign_key="audit_stream.id", primary_key=True)
     sequence: int = Field(sa_type=sa.BigInteger, primary_key=True)

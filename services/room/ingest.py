@@ -212,7 +212,8 @@ class Ingest:
             shoe=line.shoe,
             coup=line.coup,
             cards=line.cards,
-            dealer_seat=line.dealer_seat,
+            # A recorder may note who dealt at any table; it is a fact of the game where players deal.
+            dealer_seat=line.dealer_seat if line.house.deal.dealt_by == "players" else None,
         )
         bets = [
             PlaceBet(

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import sqlite3
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from alembic import command
 from alembic.config import Config
 from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event
+
+CHECKPOINT_PAGES: Final = 8_000
+"""Pages of 4 KiB in the write-ahead log before they move to the database. A checkpoint waits for the disk,
+and one every thousand pages, the default, comes with every few batches."""
 
 
 def open_sqlite(path: Path, *, writer: bool) -> Engine:
@@ -29,6 +33,7 @@ def open_sqlite(path: Path, *, writer: bool) -> Engine:
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute("PRAGMA foreign_keys=ON")
+        connection.execute(f"PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}")
         if not writer:
             connection.execute("PRAGMA query_only=ON")
 

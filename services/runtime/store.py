@@ -83,10 +83,15 @@ class EventStore:
         Raises:
             SecondWriter: the store is not as this writer left it, so what it knows of it is no longer true.
         """
-        with self._connection.begin():
-            if (self._connection.scalar(_LAST_POSITION) or 0) != self.position:
-                raise SecondWriter("another writer has appended to this store")
-            yield self._connection
+        try:
+            with self._connection.begin():
+                if (self._connection.scalar(_LAST_POSITION) or 0) != self.position:
+                    raise SecondWriter("another writer has appended to this store")
+                yield self._connection
+        except BaseException:
+            # A commit that failed may have left its transaction open, and the database locked for others.
+            self._connection.invalidate()
+            raise
 
     def head(self, stream: str) -> tuple[int, str]:
         """Sequence and hash of the stream's last event; 0 and the first ``previous`` where it has none."""

@@ -20,7 +20,7 @@ from schemas.money import format_amount
 from schemas.refusal import Refusal
 from services.runtime.inbox import upsert
 from services.runtime.tables import MinorUnits, StreamRow, table_of
-from services.wallet.core.ledger import PLAYER_CASH, Ledger, Line
+from services.wallet.core.ledger import BETS_IN_PLAY, PLAYER_CASH, Ledger, Line
 from services.wallet.core.state import (
     Bet,
     Changes,
@@ -57,9 +57,13 @@ class AccountRow(SQLModel, table=True):
 
 
 class BalanceRow(SQLModel, table=True):
-    """A ledger line that is not zero, debits positive. ``party`` is empty on the house's accounts."""
+    """A ledger line that is not zero, debits positive. ``party`` is empty on the house's accounts.
+
+    What is in play on a bet (2030) is not here: that is the stakes of the open bets themselves.
+    """
 
     __tablename__ = "wallet_balance"
+    __table_args__ = ({"sqlite_with_rowid": False},)
 
     ledger: str = Field(primary_key=True, max_length=4)
     party: str = Field(primary_key=True)
@@ -68,12 +72,17 @@ class BalanceRow(SQLModel, table=True):
 
 
 class TransactionRow(SQLModel, table=True):
-    """The final outcome of a transaction id, and the content that a repeat must have."""
+    """The final outcome of a transaction id, and the content that a repeat must have.
+
+    The key begins with the id: ids that are given together lie together, accounts that bet together do not,
+    and every page that a commit touches must reach the disk.
+    """
 
     __tablename__ = "wallet_transaction"
+    __table_args__ = ({"sqlite_with_rowid": False},)
 
-    account: str = Field(primary_key=True)
     tx: str = Field(primary_key=True)
+    account: str = Field(primary_key=True)
     content: str
     code: str
     bet: str | None = None
@@ -121,10 +130,7 @@ class BetRow(SQLModel, table=True):
     """A bet and how it ended: ``open``, ``won``, ``lost``, ``push``, ``void`` or ``refused``."""
 
     __tablename__ = "wallet_bet"
-    __table_args__ = (
-        sa.Index("wallet_bet_coup", "operator", "table_name", "shoe", "coup"),
-        sa.Index("wallet_bet_open", "account", sqlite_where=sa.text("status = 'open'")),
-    )
+    __table_args__ = (sa.Index("wallet_bet_coup", "operator", "table_name", "shoe", "coup"),)
 
     number: int = Field(sa_type=_Big, primary_key=True)
     operator: str
@@ -174,7 +180,7 @@ _DROP_BALANCE: Final = sa.delete(_BALANCE).where(
     _BALANCE.c.currency == sa.bindparam("the_currency"),
 )
 _FIND_TRANSACTIONS: Final = sa.select(_TRANSACTION).where(
-    sa.tuple_(_TRANSACTION.c.account, _TRANSACTION.c.tx).in_(sa.bindparam("keys", expanding=True))
+    sa.tuple_(_TRANSACTION.c.tx, _TRANSACTION.c.account).in_(sa.bindparam("keys", expanding=True))
 )
 _COUP_KEY: Final = (_COUP.c.operator, _COUP.c.table_name, _COUP.c.shoe, _COUP.c.coup)
 _FIND_COUPS: Final = sa.select(*_COUP_KEY, _COUP.c.phase, _COUP.c.version).where(
@@ -210,9 +216,9 @@ def number_of(bet: str) -> int:
 def load_state(db: Connection, shard: str) -> WalletState:
     """The state as the tables show it."""
     state = WalletState(shard)
-    state.ledger = Ledger(
-        {(row.ledger, row.party or None, row.currency): row.amount for row in db.execute(sa.select(_BALANCE))}
-    )
+    balances: dict[Line, int] = {
+        (row.ledger, row.party or None, row.currency): row.amount for row in db.execute(sa.select(_BALANCE))
+    }
     state.head = db.scalar(_HEAD, {"stream": wallet_stream(shard)}) or state.head
     state.bets_taken = db.scalar(sa.select(sa.func.max(_BET.c.number))) or 0
     state.accounts = {row.account: row.operator for row in db.execute(sa.select(_ACCOUNT))}
@@ -229,6 +235,8 @@ def load_state(db: Connection, shard: str) -> WalletState:
         coup = state.coups[bet.key]
         coup.bets.append(bet)
         coup.last_bet = (row.sequence, row.hash)
+        balances[BETS_IN_PLAY, bet.bet, bet.currency] = -bet.stake
+    state.ledger = Ledger(balances)
     return state
 
 
@@ -252,7 +260,7 @@ def _bet_of(row: Any, shard: str) -> Bet:
 def find_transactions(db: Connection, keys: Iterable[TransactionKey]) -> dict[TransactionKey, Transaction]:
     """Past transactions among these keys."""
     found = {}
-    for some in _portions(keys):
+    for some in _portions((key.tx, key.account) for key in keys):
         for row in db.execute(_FIND_TRANSACTIONS, {"keys": some}):
             key = TransactionKey(row.account, row.tx)
             found[key] = Transaction(key, json.loads(row.content), row.code, row.bet, row.balance)
@@ -392,7 +400,9 @@ def _save_bets(db: Connection, changes: Changes) -> None:
 
 def _save_balances(db: Connection, ledger: Ledger) -> None:
     changed: list[tuple[Line, int]] = [
-        (line, ledger.balance(line)) for line in sorted(ledger.touched, key=str)
+        (line, ledger.balance(line))
+        for line in sorted(ledger.touched, key=str)
+        if line[0] != BETS_IN_PLAY
     ]
     kept = [
         {"ledger": line[0], "party": line[1] or "", "currency": line[2], "amount": amount}
@@ -463,9 +473,7 @@ def bets_of_coup(db: Connection, key: CoupKey) -> Sequence[BetRecord]:
     ]
 
 
-_IN_PLAY: Final = sa.select(_BET.c.currency, _BET.c.stake).where(
-    _BET.c.account == sa.bindparam("account"), _BET.c.status == "open"
-)
+_IN_PLAY: Final = _OPEN_BETS.where(_BET.c.account == sa.bindparam("account"))
 
 
 def balances_of(db: Connection, operator: str, reference: str) -> list[dict[str, str]]:
@@ -484,10 +492,8 @@ def balances_of(db: Connection, operator: str, reference: str) -> list[dict[str,
         )
     }
     in_play: dict[str, int] = {}
-    for currency, stake in db.execute(
-        _IN_PLAY, {"account": account}
-    ):  # summed here: SQLite's sums end at 64 bits
-        in_play[currency] = in_play.get(currency, 0) + stake
+    for row in db.execute(_IN_PLAY, {"account": account}):  # summed here: SQLite's sums end at 64 bits
+        in_play[row.currency] = in_play.get(row.currency, 0) + row.stake
     return [
         {
             "currency": currency,

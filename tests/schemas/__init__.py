@@ -4,6 +4,7 @@
 fails on any other, so that it cannot pass over what it does not understand.
 """
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -18,8 +19,9 @@ TYPES: dict[str, tuple[type, ...]] = {
 }
 ANNOTATIONS = {"$schema", "$defs", "title", "description", "default", "format", "x-unit"}
 CHECKS = {
-    "const": lambda value, wanted: value == wanted,
-    "enum": lambda value, wanted: value in wanted,
+    # As JSON: in Python, 1 and true are equal.
+    "const": lambda value, wanted: json.dumps(value) == json.dumps(wanted),
+    "enum": lambda value, wanted: json.dumps(value) in map(json.dumps, wanted),
     "minimum": lambda value, wanted: value >= wanted,
     "maximum": lambda value, wanted: value <= wanted,
     "exclusiveMinimum": lambda value, wanted: value > wanted,

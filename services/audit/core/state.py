@@ -11,7 +11,7 @@ nothing needs to be replayed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Final, Literal
 
 from schemas.envelope import FIRST_PREVIOUS
@@ -45,6 +45,8 @@ class Piece:
     """A part of the state that is stored as one row."""
 
     kind: ClassVar[str] = ""
+    apart: ClassVar[tuple[str, ...]] = ()
+    """Fields that are pieces of their own, or are written in another form."""
     stored: bool = field(default=False, init=False)
     """Whether there is a row of it."""
     gone: bool = field(default=False, init=False)
@@ -57,7 +59,11 @@ class Piece:
 
     def content(self) -> dict[str, Any]:
         """All that it holds, as plain JSON."""
-        raise NotImplementedError
+        return {
+            each.name: getattr(self, each.name)
+            for each in fields(self)
+            if each.init and each.name not in self.apart
+        }
 
 
 @dataclass(slots=True, eq=False)
@@ -65,6 +71,7 @@ class Stream(Piece):
     """How far a stream was followed."""
 
     kind: ClassVar[str] = "stream"
+    apart: ClassVar[tuple[str, ...]] = ("last",)
     name: str
     sequence: int = 0
     hash: str = FIRST_PREVIOUS
@@ -82,13 +89,7 @@ class Stream(Piece):
         return place_of(self.last)
 
     def content(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "sequence": self.sequence,
-            "hash": self.hash,
-            "operator": self.operator,
-            "place": list(self.place),
-        }
+        return {**Piece.content(self), "place": list(self.place)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,24 +152,7 @@ class Shoe(Piece):
         return f"{self.table}/{self.name}"
 
     def content(self) -> dict[str, Any]:
-        return {
-            "table": self.table,
-            "name": self.name,
-            "source": self.source,
-            "decks": self.decks,
-            "cut": self.cut,
-            "commitment": self.commitment,
-            "entropy": self.entropy,
-            "nonce": self.nonce,
-            "loaded": self.loaded,
-            "counts": self.counts.hex(),
-            "out": self.out,
-            "burn_due": self.burn_due,
-            "burned": self.burned,
-            "codes": self.codes.hex(),
-            "starts": self.starts,
-            "opened": self.opened,
-        }
+        return {**Piece.content(self), "counts": self.counts.hex(), "codes": self.codes.hex()}
 
     def was_opened(self, coup: int) -> bool:
         """Whether a coup of this number was opened."""
@@ -223,25 +207,6 @@ class Bet(Piece):
     def key(self) -> str:
         return f"{self.coup}/{self.bet}"
 
-    def content(self) -> dict[str, Any]:
-        return {
-            "coup": self.coup,
-            "bet": self.bet,
-            "account": self.account,
-            "seat": self.seat,
-            "spot": self.spot,
-            "currency": self.currency,
-            "exponent": self.exponent,
-            "stake": self.stake,
-            "sequence": self.sequence,
-            "late": self.late,
-            "ended": self.ended,
-            "tier": self.tier,
-            "returned": self.returned,
-            "commission": self.commission,
-            "exact": self.exact,
-        }
-
 
 Ref = tuple[str, int, str]
 """A place in a stream and the hash of what stands there."""
@@ -252,6 +217,7 @@ class Coup(Piece):
     """A coup that is not finished: what game said of it, and what wallet did."""
 
     kind: ClassVar[str] = "coup"
+    apart: ClassVar[tuple[str, ...]] = ("bets",)
     operator: str
     table: str
     shoe: str
@@ -319,16 +285,13 @@ class Coup(Piece):
         """The cards that a hand got."""
         return [card for card, got in zip(self.cards, self.hands, strict=True) if got == hand]
 
-    def content(self) -> dict[str, Any]:
-        skipped = ("stored", "gone", "bets")
-        return {name: getattr(self, name) for name in self.__dataclass_fields__ if name not in skipped}
-
 
 @dataclass(slots=True, eq=False)
 class Table(Piece):
     """A table, its houses and who deals."""
 
     kind: ClassVar[str] = "table"
+    apart: ClassVar[tuple[str, ...]] = ("rules", "taken", "shoes", "current")
     operator: str
     name: str
     shard: str = ""
@@ -361,20 +324,9 @@ class Table(Piece):
 
     def content(self) -> dict[str, Any]:
         return {
-            "operator": self.operator,
-            "name": self.name,
-            "shard": self.shard,
-            "seats": self.seats,
-            "source": self.source,
-            "opened": self.opened,
-            "closed": self.closed,
-            "house_number": self.house_number,
+            **Piece.content(self),
             "rules": {number: rules.house.model_dump(mode="json") for number, rules in self.rules.items()},
             "taken": sorted(self.taken),
-            "holder": self.holder,
-            "due_holder": self.due_holder,
-            "left_holder": self.left_holder,
-            "ended_shoes": self.ended_shoes,
             "current": None if self.current is None else [self.current.shoe, self.current.number],
         }
 
@@ -393,15 +345,13 @@ class Purse(Piece):
     def key(self) -> str:
         return f"{self.wallet}/{self.account}"
 
-    def content(self) -> dict[str, Any]:
-        return {"wallet": self.wallet, "account": self.account, "operator": self.operator, "cash": self.cash}
-
 
 @dataclass(slots=True, eq=False)
 class Books(Piece):
     """The ledger of one wallet stream: totals by account and currency, and what is in play."""
 
     kind: ClassVar[str] = "books"
+    apart: ClassVar[tuple[str, ...]] = ("purses",)
     wallet: str
     totals: dict[str, int] = field(default_factory=dict)
     """Net debit by ``"2010 EUR"``."""
@@ -413,11 +363,3 @@ class Books(Piece):
     @property
     def key(self) -> str:
         return self.wallet
-
-    def content(self) -> dict[str, Any]:
-        return {
-            "wallet": self.wallet,
-            "totals": self.totals,
-            "open_stakes": self.open_stakes,
-            "known_gap": self.known_gap,
-        }

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from services.runtime.database import CHECKPOINT_PAGES
 from services.runtime.ports import BusUnavailable, Delivery, Offsets, Record
 
 _SCHEMA: Final = """
@@ -53,6 +54,7 @@ class EmbeddedBus:
         if not self._read_only:
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=FULL")
+            connection.execute(f"PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}")
         return connection
 
     def publish(self, records: Sequence[Record]) -> None:

@@ -21,6 +21,7 @@ def upgrade() -> None:
         sa.Column("stream_id", sa.Integer, sa.ForeignKey("audit_stream.id"), primary_key=True),
         sa.Column("sequence", sa.BigInteger, primary_key=True),
         sa.Column("hash", sa.LargeBinary, nullable=False),
+        sqlite_with_rowid=False,
     )
     op.create_table(
         "audit_piece",

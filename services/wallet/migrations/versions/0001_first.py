@@ -29,15 +29,17 @@ def upgrade() -> None:
         sa.Column("party", sa.String, primary_key=True),
         sa.Column("currency", sa.String, primary_key=True),
         sa.Column("amount", sa.Numeric(38, 0).with_variant(sa.String(40), "sqlite"), nullable=False),
+        sqlite_with_rowid=False,
     )
     op.create_table(
         "wallet_transaction",
-        sa.Column("account", sa.String, primary_key=True),
         sa.Column("tx", sa.String, primary_key=True),
+        sa.Column("account", sa.String, primary_key=True),
         sa.Column("content", sa.String, nullable=False),
         sa.Column("code", sa.String, nullable=False),
         sa.Column("bet", sa.String, nullable=True),
         sa.Column("balance", sa.Numeric(38, 0).with_variant(sa.String(40), "sqlite"), nullable=False),
+        sqlite_with_rowid=False,
     )
     op.create_table(
         "wallet_table",
@@ -86,4 +88,3 @@ def upgrade() -> None:
         sa.Column("commission", sa.BigInteger, nullable=False),
     )
     op.create_index("wallet_bet_coup", "wallet_bet", ["operator", "table_name", "shoe", "coup"])
-    op.create_index("wallet_bet_open", "wallet_bet", ["account"], sqlite_where=sa.text("status = 'open'"))

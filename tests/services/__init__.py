@@ -1,0 +1,1 @@
+"""What the services stand on: inbox, writer, calendar, migrations."""
