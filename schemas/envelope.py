@@ -46,7 +46,7 @@ class Envelope(BaseModel, Generic[P]):
     stream: str
     sequence: int = Field(ge=1)
     previous: Hash
-    gamingday: str = Field(pattern=r"^\d{4}-\d{2}-\d{2}$")
+    gamingday: str = Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")
     """The operator's gaming day when the event was written."""
     causationid: str
     correlationid: str

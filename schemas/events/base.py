@@ -101,7 +101,7 @@ class CoupPayload(ShoePayload):
 class Posting(Model):
     """One line of a journal entry. ``amount`` is in minor units: a debit is positive, a credit negative."""
 
-    ledger: Annotated[str, StringConstraints(pattern=r"^\d{4}$")]
+    ledger: Annotated[str, StringConstraints(pattern=r"^[0-9]{4}$")]
     """Number in the chart of accounts, such as ``2010`` for player cash."""
     party: Name | None = None
     """The sub-ledger: a player's opaque account id (2010), or a bet's id (2030)."""

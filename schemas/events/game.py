@@ -88,7 +88,7 @@ class EntropyTaken(ShoePayload):
 
     NAME: ClassVar[str] = "sabot.game.entropy.taken"
 
-    kind: Literal[1]
+    kind: Annotated[int, Field(ge=1, le=1)]
     """1: a client's seed, 1 to 64 printable ASCII characters without space."""
     entropy: Annotated[str, StringConstraints(pattern=r"^[\x21-\x7e]{1,64}$")]
     nonce: Annotated[int, Field(ge=0)] = 0

@@ -137,7 +137,7 @@ class SettledBet(Model):
     stake: Positive
     returned: MinorUnits
     commission: MinorUnits
-    commission_exact: Annotated[str, StringConstraints(pattern=r"^\d+(/\d+)?$")]
+    commission_exact: Annotated[str, StringConstraints(pattern=r"^[0-9]+(/[0-9]+)?$")]
     """The commission before rounding, in minor units, as a fraction such as ``101/2``."""
 
 

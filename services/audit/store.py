@@ -127,15 +127,26 @@ class Evidence:
 
 def read_evidence(db: Connection, stream: str) -> Iterator[tuple[int, str]]:
     """Sequence and hash of every event of a stream that audit has a record of, in order."""
+    stream_id = db.scalar(sa.select(_STREAM.c.id).where(_STREAM.c.name == stream))
     query = (
         sa.select(_EVIDENCE.c.sequence, _EVIDENCE.c.hash)
-        .join(_STREAM, _STREAM.c.id == _EVIDENCE.c.stream_id)
-        .where(_STREAM.c.name == stream)
+        .where(_EVIDENCE.c.stream_id == stream_id)
         .order_by(_EVIDENCE.c.sequence)
         .execution_options(yield_per=1_000)
     )
     for sequence, hash_ in db.execute(query):
         yield sequence, hash_.hex() if isinstance(hash_, bytes) else str(hash_)
+
+
+def evidence_of(db: Connection, stream: str, sequence: int) -> str | None:
+    """The hash of one event as audit recorded it."""
+    query = (
+        sa.select(_EVIDENCE.c.hash)
+        .join(_STREAM, _STREAM.c.id == _EVIDENCE.c.stream_id)
+        .where(_STREAM.c.name == stream, _EVIDENCE.c.sequence == sequence)
+    )
+    hash_ = db.scalar(query)
+    return hash_.hex() if isinstance(hash_, bytes) else None
 
 
 def evidence_streams(db: Connection) -> list[str]:

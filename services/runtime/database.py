@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import sqlite3
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from alembic import command
 from alembic.config import Config
 from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event
 
-CHECKPOINT_PAGES: Final = 8_000
-"""Pages of 4 KiB in the write-ahead log before they move to the database. A checkpoint waits for the disk,
-and one every thousand pages, the default, comes with every few batches."""
+from services.runtime.sqlite import BUSY_SECONDS, configure
 
 
 def open_sqlite(path: Path, *, writer: bool) -> Engine:
@@ -24,16 +22,14 @@ def open_sqlite(path: Path, *, writer: bool) -> Engine:
     engine = create_engine(
         URL.create("sqlite", database=str(path)),
         poolclass=NullPool,
-        connect_args={"check_same_thread": False, "timeout": 10},
+        connect_args={"check_same_thread": False, "timeout": BUSY_SECONDS},
     )
 
     @event.listens_for(engine, "connect")
     def _configure(connection: sqlite3.Connection, _: Any) -> None:
         connection.isolation_level = None  # the driver's own transaction handling is switched off
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA synchronous=FULL")
+        configure(connection)
         connection.execute("PRAGMA foreign_keys=ON")
-        connection.execute(f"PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}")
         if not writer:
             connection.execute("PRAGMA query_only=ON")
 
@@ -42,6 +38,16 @@ def open_sqlite(path: Path, *, writer: bool) -> Engine:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writer else "BEGIN")
 
     return engine
+
+
+def open_sqlite_to_inspect(path: Path) -> Engine:
+    """An engine that cannot write, not even a setting: for whoever checks files that may be evidence."""
+    target = path.absolute().as_uri() + "?mode=ro"
+
+    def connect() -> sqlite3.Connection:
+        return sqlite3.connect(target, uri=True, isolation_level=None, check_same_thread=False)
+
+    return create_engine("sqlite://", creator=connect, poolclass=NullPool)
 
 
 def migrate(engine: Engine, service: str) -> None:

@@ -96,8 +96,14 @@ class Bus(Protocol):
     def subscribe(self, group: str, topics: Sequence[str], start: Offsets) -> Subscription:
         """Read these topics from these offsets on, from the beginning where none is given."""
 
-    def read(self, topic: str) -> Iterator[Delivery]:
-        """All that the topic holds at this moment, from its beginning: for replays."""
+    def read(self, topic: str, key: str | None = None) -> Iterator[Delivery]:
+        """All that the topic holds at this moment, from its beginning: for replays.
+
+        With a ``key``, only the records that were published with it, in their order.
+        """
+
+    def keys(self, topic: str) -> Sequence[str]:
+        """The keys that the topic's records have, sorted."""
 
     def close(self) -> None:
         """Give back what the bus holds open."""

@@ -183,10 +183,10 @@ def read_heads(db: Connection) -> list[StreamHead]:
 
 def read_stream(db: Connection, stream: str, first: int = 1) -> Iterator[tuple[int, bytes]]:
     """Sequence and bytes of a stream's stored events from ``first`` on, in order, as they lie there."""
+    stream_id = db.scalar(sa.select(_STREAM.c.id).where(_STREAM.c.name == stream))
     query = (
         sa.select(_EVENT.c.sequence, _EVENT.c.body)
-        .join(_STREAM, _STREAM.c.id == _EVENT.c.stream_id)
-        .where(_STREAM.c.name == stream, _EVENT.c.sequence >= first)
+        .where(_EVENT.c.stream_id == stream_id, _EVENT.c.sequence >= first)
         .order_by(_EVENT.c.sequence)
         .execution_options(yield_per=500)
     )

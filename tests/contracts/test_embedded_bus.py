@@ -11,7 +11,8 @@ import pytest
 
 from services.runtime.bus.embedded import EmbeddedBus
 from services.runtime.ports import Bus, BusUnavailable, Record
-from tests.contracts.bus import ROOT, BusContract, bodies, records, take
+from tests.contracts.bus import ROOT, BusContract, records, take
+from tests.contracts.streams import bodies
 
 
 def bus_file(tmp_path: Path) -> Path:
@@ -81,13 +82,21 @@ class TestEmbeddedBus(BusContract):
             f"bus.publish([Record({topic!r}, sys.argv[1], b'here')])\n"
             "bus.close()\n"
         )
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         children = [
-            subprocess.Popen([sys.executable, "-c", program, f"game/op.T{number}"], cwd=ROOT, **pipes)
+            subprocess.Popen(
+                [sys.executable, "-c", program, f"game/op.T{number}"],
+                cwd=ROOT,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            )
             for number in range(6)
         ]
-        assert [child.stdout.readline() for child in children] == [b"ready\n"] * 6
         for child in children:
+            assert child.stdout is not None
+            assert child.stdout.readline() == b"ready\n"
+        for child in children:
+            assert child.stdin is not None
             child.stdin.write(b"\n")
             child.stdin.flush()
         ended = [(child.communicate(timeout=60)[1], child.returncode) for child in children]

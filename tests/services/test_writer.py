@@ -1,6 +1,6 @@
 """The one writer: one commit a batch, answers after the commit, and what it does when something is wrong."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, wait
 from contextlib import closing, contextmanager
 from threading import Event, Thread
@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from schemas.envelope import decode
 from schemas.refusal import Refusal
 from services.runtime.inbox import Verdict
-from services.runtime.ports import BusUnavailable, Record
+from services.runtime.ports import Bus, BusUnavailable, Delivery, Offsets, Record, Subscription
 from services.runtime.process import WriterThread
 from services.runtime.writer import WriterStopped
 from tests.contracts.streams import Seats
@@ -64,12 +64,12 @@ def published(bus) -> list[str]:
 
 
 def test_what_waits_is_one_commit(writer, engine, bus):
-    bus.publish(Seats().sit(20))
-    answers = [writer.submit(f"guest-{number}") for number in range(30)]
+    bus.publish(Seats().sit(10))
+    answers = [writer.submit(f"guest-{number}") for number in range(40)]
     with commits(engine) as counted:
         assert writer.step() == 50
     assert counted == [50]
-    assert [answer.result(0) for answer in answers] == [[f"wallet/guests/{n}"] for n in range(21, 51)]
+    assert [answer.result(0) for answer in answers] == [[f"wallet/guests/{n}"] for n in range(11, 51)]
 
 
 def test_a_step_takes_no_more_than_its_limits(engine, bus):
@@ -289,30 +289,35 @@ def test_many_threads_may_ask_at_once(writer, engine):
 # ------------------------------------------------------------------------------------------- a bus that fails
 
 
+class CutSubscription:
+    """Polls nothing while its bus is cut off."""
+
+    def __init__(self, switch: "Switch", subscription: Subscription) -> None:
+        self._switch, self._subscription = switch, subscription
+        self.commit, self.close = subscription.commit, subscription.close
+
+    def poll(self, records_max: int) -> Sequence[Delivery]:
+        self._switch.check()
+        return self._subscription.poll(records_max)
+
+
 class Switch:
     """A bus that can be cut off: it then does nothing and says so."""
 
-    def __init__(self, bus) -> None:
+    def __init__(self, bus: Bus) -> None:
         self._bus, self.up = bus, True
+        self.read, self.close = bus.read, bus.close
 
-    def publish(self, records: list[Record]) -> None:
+    def check(self) -> None:
         if not self.up:
             raise BusUnavailable("the broker does not answer")
+
+    def publish(self, records: Sequence[Record]) -> None:
+        self.check()
         self._bus.publish(records)
 
-    def subscribe(self, *given):
-        subscription, switch = self._bus.subscribe(*given), self
-
-        class Cut:
-            def poll(self, records_max):
-                if not switch.up:
-                    raise BusUnavailable("the broker does not answer")
-                return subscription.poll(records_max)
-
-            def close(self):
-                subscription.close()
-
-        return Cut()
+    def subscribe(self, group: str, topics: Sequence[str], start: Offsets) -> Subscription:
+        return CutSubscription(self, self._bus.subscribe(group, topics, start))
 
 
 def test_money_case_19_ten_bets_with_the_broker_down(engine, bus, tmp_path):

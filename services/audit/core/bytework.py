@@ -1,4 +1,4 @@
-"""Reading what can be read of an event's bytes, however damaged they are. Nothing here raises for bad bytes."""
+"""Reading what can be read of an event's bytes, however damaged they are: nothing here fails on them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from services.audit.core.state import Place
 _LINKS: Final = re.compile(
     rb'"stream":"([^"\\]{1,200})","sequence":(\d{1,18}),"previous":"([0-9a-f]{64})"', re.ASCII
 )
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}")
+_COUP_MAX: Final = 10**9
 _HELD_MAX: Final = 1_000
 """So many records in a row that find no place are given up as belonging to no stream."""
 
@@ -44,19 +46,19 @@ def place_in(body: bytes | None) -> Place:
     data = _document(body).get("data") if body is not None else None
     if not isinstance(data, dict):
         return None, None, None
-    table, shoe, coup = data.get("table"), data.get("shoe"), data.get("coup")
-    return (
-        table if isinstance(table, str) else None,
-        shoe if isinstance(shoe, str) else None,
-        coup if isinstance(coup, int) and not isinstance(coup, bool) else None,
-    )
+    coup = data.get("coup")
+    number = coup if type(coup) is int and 0 <= coup <= _COUP_MAX else None
+    return _name(data.get("table")), _name(data.get("shoe")), number
 
 
 def difference_in_words(good: bytes, bad: bytes) -> str:
     """What is different in ``bad``, for a person: fields if both can be read, otherwise the first byte."""
     one, other = _document(good), _document(bad)
     if one and other:
-        differing = sorted(_fields_that_differ(one, other))
+        try:
+            differing = sorted(_fields_that_differ(one, other))
+        except RecursionError:
+            return "it is nested beyond reason"
         if differing:
             shown = "; ".join(f"{path} is {there} instead of {due}" for path, due, there in differing[:3])
             return shown + (f"; and {len(differing) - 3} more" if len(differing) > 3 else "")
@@ -125,6 +127,10 @@ def _fill(held: list[tuple[int | None, bytes]], last: int, until: int) -> Iterat
             yield 0, body
 
 
+def _name(value: object) -> str | None:
+    return value if isinstance(value, str) and _NAME.fullmatch(value) else None
+
+
 def _document(body: bytes) -> dict[str, Any]:
     try:
         document = json.loads(body)
@@ -155,5 +161,5 @@ _ABSENT: Final = _Absent()
 def _shown(value: Any) -> str:
     if value is _ABSENT:
         return "absent"
-    text = json.dumps(value, ensure_ascii=False)
+    text = json.dumps(value)
     return text if len(text) <= 80 else text[:77] + "…"

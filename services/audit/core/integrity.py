@@ -126,7 +126,7 @@ class _Reader:
 
     def take(self, sequence: int) -> list[_Item]:
         """All copies of this event."""
-        copies = []
+        copies: list[_Item] = []
         while self._next is not None and self._next[0] <= sequence:
             (copies if self._next[0] == sequence else self.strays).append(self._next)
             self._next = next(self._items, None)
@@ -206,11 +206,12 @@ class _Comparison:
         for place in list(self._missing):
             if copies[place]:
                 yield self._end_of_run(place, tail=False)
-        if good is not None and body is not None:
-            yield from self._check_links(sequence, body)
-        self._good = good
-        if good is not None and self._is_ours(sequence, hashes):
+        ours = plain or self._is_ours(sequence, hashes)
+        if ours and good is not None:
+            if body is not None:
+                yield from self._check_links(sequence, body)
             self._last = Head(sequence, good)
+        self._good = good
 
     def _true_hash(self, sequence: int, hashes: dict[str, str], following: _Copies) -> str | None:
         """The hash that most witnesses name. The next event's word counts for two: it was hashed itself."""
@@ -259,11 +260,10 @@ class _Comparison:
                 else:
                     run.last = sequence
             elif items[0][1] != good:
-                yield self._changed(sequence, place, items[0], body, good, about)
+                yield self._changed(place, items[0], (sequence, good, body), about)
 
-    def _changed(
-        self, sequence: int, place: str, item: _Item, good_body: bytes | None, good: str, about: Place
-    ) -> Difference:
+    def _changed(self, place: str, item: _Item, right: _Item, about: Place) -> Difference:
+        sequence, good, good_body = right
         _, hash_, body = item
         event = f"event {sequence} of {self._stream}"
         if body is None:
@@ -277,7 +277,9 @@ class _Comparison:
         )
 
     def _undecided(self, sequence: int, about: Place) -> Difference:
-        words = f"no two places have the same event {sequence} of {self._stream}, and nothing tells which is right"
+        words = (
+            f"the places have different events {sequence} of {self._stream}, and nothing tells the right one"
+        )
         return Difference(self._stream, sequence, UNDECIDED, "changed", words, about)
 
     def _again(self, place: str, item: _Item, first: str | None) -> Difference:

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from services.runtime.database import CHECKPOINT_PAGES
 from services.runtime.ports import BusUnavailable, Delivery, Offsets, Record
+from services.runtime.sqlite import BUSY_SECONDS, configure
 
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS topic (
@@ -30,8 +30,22 @@ CREATE TABLE IF NOT EXISTS record (
 );
 """
 _SELECT: Final = 'SELECT "offset", topic_id, "key", body, signature FROM record WHERE "offset" > ?'
+_KEY_PLACES: Final = """
+CREATE TEMP TABLE IF NOT EXISTS key_place (
+    topic_id INTEGER, "key" TEXT, "offset" INTEGER, PRIMARY KEY (topic_id, "key", "offset")
+) WITHOUT ROWID;
+"""
+_NOTE_KEYS: Final = """
+INSERT INTO key_place
+SELECT topic_id, "key", "offset" FROM record WHERE "offset" > ? AND "offset" <= ?
+"""
+_SELECT_OF_KEY: Final = """
+SELECT record."offset", record.topic_id, record."key", body, signature
+FROM key_place JOIN record ON record."offset" = key_place."offset"
+WHERE key_place."offset" > ? AND key_place.topic_id = ? AND key_place."key" = ?
+ORDER BY 1 LIMIT ?
+"""
 _READ_PAGE: Final = 1_000
-_BUSY_SECONDS: Final = 10.0
 
 
 class EmbeddedBus:
@@ -43,18 +57,18 @@ class EmbeddedBus:
         self._publishing = threading.Lock()
         """Threads may share a bus; a transaction belongs to one of them."""
         self._topics: dict[str, int] = {}
+        self._keys_noted = 0
+        """Offset up to which it is known which records have which key."""
         if not read_only:
             self._connection.executescript(_SCHEMA)
 
     def _connect(self) -> sqlite3.Connection:
         target = self._path.absolute().as_uri() + "?mode=ro" if self._read_only else str(self._path)
         connection = sqlite3.connect(
-            target, uri=self._read_only, isolation_level=None, timeout=_BUSY_SECONDS, check_same_thread=False
+            target, uri=self._read_only, isolation_level=None, timeout=BUSY_SECONDS, check_same_thread=False
         )
         if not self._read_only:
-            connection.execute("PRAGMA journal_mode=WAL")
-            connection.execute("PRAGMA synchronous=FULL")
-            connection.execute(f"PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}")
+            configure(connection)
         return connection
 
     def publish(self, records: Sequence[Record]) -> None:
@@ -87,18 +101,36 @@ class EmbeddedBus:
             wanted = {self._topic_id(topic): (topic, start.get((topic, 0), 0)) for topic in topics}
         return EmbeddedSubscription(self._connect(), wanted)
 
-    def read(self, topic: str) -> Iterator[Delivery]:
+    def read(self, topic: str, key: str | None = None) -> Iterator[Delivery]:
         known = self._known_topic(topic)
         after = -1
-        while known is not None:
-            page = self._connection.execute(
-                f"{_SELECT} AND topic_id = ? ORDER BY 1 LIMIT ?", (after, known, _READ_PAGE)
-            ).fetchall()
+        if known is None:
+            return
+        query, wanted = f"{_SELECT} AND topic_id = ? ORDER BY 1 LIMIT ?", (known,)
+        if key is not None:
+            self._index_keys()
+            query, wanted = _SELECT_OF_KEY, (known, key)
+        while True:
+            page = self._connection.execute(query, (after, *wanted, _READ_PAGE)).fetchall()
             if not page:
                 return
             for offset, _, key, body, signature in page:
                 yield Delivery(topic, 0, offset, key, bytes_of(body), signature)
             after = page[-1][0]
+
+    def keys(self, topic: str) -> Sequence[str]:
+        self._index_keys()
+        rows = self._connection.execute(
+            'SELECT DISTINCT "key" FROM key_place WHERE topic_id = ? ORDER BY 1', (self._known_topic(topic),)
+        )
+        return [str(key) for (key,) in rows]
+
+    def _index_keys(self) -> None:
+        """Note where each key's records are: aside, since an index in the log would slow every publish."""
+        self._connection.execute(_KEY_PLACES)
+        (newest,) = self._connection.execute('SELECT coalesce(max("offset"), 0) FROM record').fetchone()
+        self._connection.execute(_NOTE_KEYS, (self._keys_noted, newest))
+        self._keys_noted = int(newest)
 
     def close(self) -> None:
         self._connection.close()

@@ -1,0 +1,37 @@
+"""SQLite as all our files use it: a write-ahead log, and commits that are on the disk when they return."""
+
+from __future__ import annotations
+
+import sqlite3
+from time import monotonic, sleep
+from typing import Final
+
+BUSY_SECONDS: Final = 10.0
+"""So long one connection waits for another's transaction."""
+
+CHECKPOINT_PAGES: Final = 8_000
+"""Pages of 4 KiB in the write-ahead log before they move to the database. A checkpoint waits for the disk,
+and one every thousand pages, the default, comes with every few batches."""
+
+_AGAIN_SECONDS: Final = 0.01
+
+
+def configure(connection: sqlite3.Connection) -> None:
+    """Make a connection durable, on a file that may just have come into being."""
+    _to_write_ahead_log(connection)
+    connection.execute("PRAGMA synchronous=FULL")
+    connection.execute(f"PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}")
+
+
+def _to_write_ahead_log(connection: sqlite3.Connection) -> None:
+    # A new file is switched over by whoever comes first. SQLite does not wait for that as it does for a
+    # transaction, so who comes second at the same moment must ask again.
+    until = monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or monotonic() > until:
+                raise
+            sleep(_AGAIN_SECONDS)
