@@ -31,7 +31,7 @@ from schemas.house import House
 from services.audit import store
 from services.audit.core.bytework import links_of, place_records
 from services.audit.core.facts import CoupAccount, Listener, ShoeAccount
-from services.audit.core.integrity import Difference, Head, compare
+from services.audit.core.integrity import BUS, Difference, Head, compare
 from services.audit.core.verifier import Verifier
 from services.runtime.bus.embedded import EmbeddedBus
 from services.runtime.database import open_sqlite_to_inspect
@@ -199,9 +199,7 @@ class _Run:
     def _compare(self, stream: str) -> None:
         producer = stream.split("/", 1)[0]
         if producer not in self._stores:
-            self._find(
-                _fault(stream, "stream", f"{stream} is no stream of game, wallet or audit")
-            )
+            self._find(_fault(stream, "stream", f"{stream} is no stream of game, wallet or audit"))
             return
         head = self._heads.get(stream)
         audit = self._stores["audit"]
@@ -223,7 +221,8 @@ class _Run:
     def _differs(self, difference: Difference) -> None:
         if difference.harmless:
             return
-        self._not_as_written.add((difference.stream, difference.sequence))
+        if difference.place == BUS:
+            self._not_as_written.add((difference.stream, difference.sequence))
         self._find(difference.finding(_operator_of(difference.stream)))
 
     # The second pass: what the events say.
@@ -244,17 +243,16 @@ class _Run:
         return merge(*topics, key=attrgetter("offset"))
 
     def _take(self, delivery: Delivery) -> None:
+        """Observe the next event of its stream; whatever else is there, the first pass has named."""
         links = links_of(delivery.body)
-        if links is None or topic_of(links.stream) != delivery.topic:
-            return  # the first pass has named it
-        due = self._passed.get(links.stream, 0) + 1
-        if links.sequence < due:
+        if links is None or (topic_of(links.stream), key_of(links.stream)) != (delivery.topic, delivery.key):
             return
-        self._fill(links.stream, links.sequence)
-        if (links.stream, links.sequence) in self._not_as_written:
-            self._fill(links.stream, links.sequence + 1)
-        if self._passed.get(links.stream, 0) < links.sequence:
-            self._observe(links.stream, links.sequence, delivery.body)
+        stream, sequence, _ = links
+        due = self._passed.get(stream, 0) + 1
+        if sequence > due or (stream, sequence) in self._not_as_written:
+            self._fill(stream, sequence + 1)
+        if self._passed.get(stream, 0) < sequence:
+            self._observe(stream, sequence, delivery.body)
 
     def _fill(self, stream: str, before: int) -> None:
         """Read from the producer's store what the bus does not have, up to a sequence."""

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 console = Console(highlight=False)
 """Results."""
@@ -40,9 +40,14 @@ def progress(what: str, total: int | None, unit: str) -> Iterator[Any]:
         TextColumn("{task.description}"),
         BarColumn(),
         TaskProgressColumn(),
-        TextColumn("{task.completed:,.0f}" + ("/{task.total:,.0f}" if total else "") + f" {unit}"),
+        MofNCompleteColumn(),
+        TextColumn(unit),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=errors, transient=True) as bar:
         task = bar.add_task(what, total=total)
-        yield lambda done: bar.update(task, completed=done)
+
+        def moved(done: int, of: int | None = None) -> None:
+            bar.update(task, completed=done, **({} if of is None else {"total": of}))
+
+        yield moved

@@ -197,6 +197,19 @@ class BusContract(ABC):
         assert bodies(came) == bodies(records(topic, "main", 2_500))
         assert came == take(subscribe(topic), 2_500)
 
+    def test_one_keys_records_can_be_read_alone(self, bus, topic, other_topic):
+        assert list(bus.keys(topic)) == []
+        bus.publish([*records(topic, "game/op.T2", 3), *records(topic, "game/op.T1", 1_200)])
+        bus.publish(records(other_topic, "main", 2))
+        assert list(bus.keys(topic)) == ["game/op.T1", "game/op.T2"]
+        bus.publish(records(topic, "game/op.T1", 300, first=1_200))
+        assert bodies(bus.read(topic, key="game/op.T1")) == bodies(records(topic, "game/op.T1", 1_500))
+        assert list(bus.read(topic, key="game/op.T1")) == [
+            each for each in bus.read(topic) if each.key == "game/op.T1"
+        ]
+        assert list(bus.read(topic, key="main")) == []
+        assert list(bus.keys(other_topic)) == ["main"]
+
     def test_threads_may_share_a_bus(self, bus, subscribe, topic):
         barrier, faults = threading.Barrier(4), []
 

@@ -306,7 +306,7 @@ class Switch:
 
     def __init__(self, bus: Bus) -> None:
         self._bus, self.up = bus, True
-        self.read, self.close = bus.read, bus.close
+        self.read, self.keys, self.close = bus.read, bus.keys, bus.close
 
     def check(self) -> None:
         if not self.up:

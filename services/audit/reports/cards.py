@@ -65,7 +65,9 @@ def symbols(cards: Iterable[str]) -> str:
     """SVG symbols for these cards and for the suits they need, for ``<use href="#k8C"/>``."""
     asked = sorted(set(cards))
     suits = sorted({card[1] for card in asked if len(card) == 2})
-    parts = [f'<symbol id="s{suit}" viewBox="0 0 24 24"><path d="{_SUIT_PATHS[suit]}"/></symbol>' for suit in suits]
+    parts = [
+        f'<symbol id="s{suit}" viewBox="0 0 24 24"><path d="{_SUIT_PATHS[suit]}"/></symbol>' for suit in suits
+    ]
     parts.append(
         '<symbol id="kf" viewBox="0 0 60 84"><rect x=".75" y=".75" width="58.5" height="82.5" rx="5.5" class="kf"/>'
         "</symbol>"
@@ -91,26 +93,24 @@ def _symbol(card: str) -> str:
 
 def _upper_half(rank: str, suit: str) -> str:
     """What stands in the upper half and, turned round, in the lower one."""
-    if not suit:
-        return ""
-    if rank in _PIPS:
-        return "".join(_suit(suit, x, y, 11) for x, y in _PIPS[rank] if y < 42)
-    return ""
+    pips = _PIPS.get(rank, ()) if suit else ()
+    return "".join(_suit(suit, x, y, 11) for x, y in pips if y < 42 and (60 - x, 84 - y) in pips)
 
 
 def _centre(rank: str, suit: str, printed: str) -> str:
-    """What stands in the middle, once."""
+    """What stands on the card once."""
     if not suit:
-        return f'<text x="30" y="54" class="kb">{printed}</text>'
+        return f'<text x="30" y="53" class="kb">{printed}</text>'
     if rank == "A":
         return _suit(suit, 30, 42, 30)
     if rank in _HEADWEAR:
         return (
             '<rect x="16" y="14" width="28" height="56" rx="3" class="kc"/>'
-            f'<path d="{_HEADWEAR[rank]}" class="kh"/><text x="30" y="57" class="kl">{rank}</text>'
+            f'<path d="{_HEADWEAR[rank]}" class="kh"/><text x="30" y="56" class="kl">{rank}</text>'
             f"{_suit(suit, 22, 64, 8)}{_suit(suit, 38, 64, 8)}"
         )
-    return "".join(_suit(suit, x, y, 11) for x, y in _PIPS[rank] if y == 42)
+    pips = _PIPS[rank]
+    return "".join(_suit(suit, x, y, 11) for x, y in pips if y == 42 or (60 - x, 84 - y) not in pips)
 
 
 def _suit(suit: str, x: float, y: float, size: float) -> str:

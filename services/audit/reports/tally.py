@@ -1,0 +1,165 @@
+"""Sums over the coups of a report, taken as they pass by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from schemas.events.base import Outcome
+from schemas.money import format_units
+from services.audit.core.facts import BetAccount, CoupAccount
+from services.audit.core.odds import outcome_shares
+
+OUTCOMES: Final[tuple[Outcome, ...]] = ("banker", "player", "tie")
+
+
+@dataclass(slots=True)
+class MoneyRow:
+    """Bets of one kind in one currency, in minor units."""
+
+    currency: str
+    exponent: int
+    bets: int = 0
+    staked: int = 0
+    returned: int = 0
+    commission: int = 0
+
+    def add(self, bet: BetAccount) -> None:
+        """Count a bet that was taken."""
+        self.bets += 1
+        self.staked += bet.stake
+        self.returned += bet.returned
+        self.commission += bet.commission
+
+    @property
+    def house_win(self) -> int:
+        """What the house kept. Commission is inside it: a smaller payout, never added again."""
+        return self.staked - self.returned
+
+    def amount(self, units: int) -> str:
+        """So many minor units of this row's currency."""
+        return amount(units, self.exponent)
+
+
+def total_of(rows: Iterable[MoneyRow]) -> MoneyRow:
+    """The sum of rows of one currency, which is what a totals row shows."""
+    rows = list(rows)
+    total = MoneyRow(rows[0].currency, rows[0].exponent)
+    for row in rows:
+        assert row.currency == total.currency, "different currencies are never added"
+        total.bets += row.bets
+        total.staked += row.staked
+        total.returned += row.returned
+        total.commission += row.commission
+    return total
+
+
+def by_currency(bets: Iterable[BetAccount]) -> list[MoneyRow]:
+    """One row a currency of the bets that were taken."""
+    rows: dict[str, MoneyRow] = {}
+    for bet in bets:
+        if bet.status != "refused":
+            rows.setdefault(bet.currency, MoneyRow(bet.currency, bet.exponent)).add(bet)
+    return [rows[currency] for currency in sorted(rows)]
+
+
+@dataclass(slots=True)
+class Bead:
+    """One coup on the bead plate."""
+
+    anchor: str
+    coup: int
+    outcome: Outcome
+    totals: str
+    player_pair: bool
+    banker_pair: bool
+
+
+@dataclass(slots=True)
+class Tally:
+    """What the summary of a report says."""
+
+    coups: int = 0
+    void: int = 0
+    verdicts: dict[str, int] = field(default_factory=lambda: {"verified": 0, "discrepancy": 0, "open": 0})
+    outcomes: dict[Outcome, int] = field(default_factory=lambda: {"banker": 0, "player": 0, "tie": 0})
+    naturals: int = 0
+    cards: int = 0
+    refused: int = 0
+    by_decks: dict[int, int] = field(default_factory=dict)
+    """Coups with an outcome, by the number of decks that they came from."""
+    money: dict[tuple[str, str], MoneyRow] = field(default_factory=dict)
+    """By currency and spot."""
+    beads: dict[tuple[str, str], list[Bead]] = field(default_factory=dict)
+    """By table and shoe."""
+    found: list[tuple[str, str, str]] = field(default_factory=list)
+    """Anchor, coup and sentence of the first findings."""
+
+    def add(self, coup: CoupAccount, anchor: str, decks: int | None) -> None:
+        """Count a coup."""
+        self.coups += 1
+        self.void += coup.status == "void"
+        self.verdicts[coup.verdict] += 1
+        for bet in coup.bets:
+            if bet.status == "refused":
+                self.refused += 1
+                continue
+            row = self.money.setdefault((bet.currency, bet.spot), MoneyRow(bet.currency, bet.exponent))
+            row.add(bet)
+        if coup.outcome is not None:
+            self.outcomes[coup.outcome] += 1
+            self.naturals += coup.natural
+            self.cards += len(coup.dealt)
+            if decks is not None:
+                self.by_decks[decks] = self.by_decks.get(decks, 0) + 1
+            self.beads.setdefault((coup.table, coup.shoe), []).append(
+                Bead(
+                    anchor,
+                    coup.coup,
+                    coup.outcome,
+                    f"{coup.player_total}–{coup.banker_total}",
+                    _is_pair(coup.player),
+                    _is_pair(coup.banker),
+                )
+            )
+
+    @property
+    def decided(self) -> int:
+        """Coups with an outcome."""
+        return sum(self.outcomes.values())
+
+    def expected(self) -> dict[Outcome, float]:
+        """The share of each outcome that so many coups from such shoes must have on average."""
+        known = sum(self.by_decks.values())
+        shares: dict[Outcome, float] = dict.fromkeys(OUTCOMES, 0.0)
+        for decks, coups in self.by_decks.items():
+            for outcome, share in outcome_shares(decks).items():
+                shares[outcome] += coups / known * float(share)
+        return shares
+
+    def currencies(self) -> Iterator[tuple[str, list[tuple[str, MoneyRow]]]]:
+        """Each currency with its rows by spot."""
+        for currency in sorted({currency for currency, _ in self.money}):
+            order = {"player": 0, "banker": 1, "tie": 2}
+            spots = sorted(
+                (spot for each, spot in self.money if each == currency), key=lambda s: (order.get(s, 3), s)
+            )
+            yield currency, [(spot, self.money[currency, spot]) for spot in spots]
+
+
+def amount(units: int, exponent: int) -> str:
+    """A decimal string with commas between thousands and a real minus sign."""
+    text = format_units(abs(units), exponent)
+    whole, point, rest = text.partition(".")
+    return f"{'−' if units < 0 else ''}{int(whole):,}{point}{rest}"
+
+
+def signed(units: int, exponent: int) -> str:
+    """As ``amount``, with a plus where something was gained."""
+    return ("+" if units > 0 else "") + amount(units, exponent)
+
+
+def _is_pair(cards: tuple[str, ...]) -> bool:
+    """Two cards of one rank; their value does not make a pair."""
+    return len(cards) > 1 and cards[0][0] == cards[1][0]

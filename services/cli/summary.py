@@ -1,0 +1,117 @@
+"""What ``demo`` and ``verify`` print of a verification: tables that sum, and the verdict in a sentence."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from rich.console import Console
+from rich.table import Table
+
+from schemas.house import House
+from schemas.money import exponent_of, format_amount, format_units
+from services.audit.verify import Verification
+from services.cli.console import console
+from services.game.core.odds import count, percent
+
+_FINDINGS_SHOWN = 20
+
+
+def print_outcomes(result: Verification, house: House | None) -> None:
+    """How the coups ended, beside what the house's shoe would give in the long run."""
+    total = sum(result.outcomes.values())
+    if not total:
+        return
+    table = Table(title="Outcomes", title_justify="left")
+    columns = ["", "coups", "share"] + (["expected"] if house else [])
+    for column in columns:
+        table.add_column(column, justify="right" if column else "left")
+    for outcome, colour in (("banker", "red"), ("player", "blue"), ("tie", "green")):
+        seen = result.outcomes[outcome]
+        row = [f"[{colour}]{outcome.title()}[/]", f"{seen:,}", f"{100 * seen / total:.1f} %"]
+        if house:
+            counts = count(house.shoe.decks)
+            row.append(f"{percent(Fraction(counts.wins[outcome], counts.total), 2)} %")  # type: ignore[index]
+        table.add_row(*row)
+    table.add_section()
+    table.add_row("all", f"{total:,}", "100.0 %", *(["100.00 %"] if house else []))
+    console.print(table)
+
+
+def print_money(result: Verification) -> None:
+    """What was staked and came back, and the ledger that says the same."""
+    if not result.turnover:
+        return
+    table = Table(title="Money", title_justify="left")
+    for column in ("currency", "staked", "returned", "house keeps", "of which commission"):
+        table.add_column(column, justify="left" if column == "currency" else "right")
+    for _, row in sorted(result.turnover.items()):
+        table.add_row(
+            row.currency,
+            format_units(row.staked, row.exponent),
+            format_units(row.returned, row.exponent),
+            format_units(row.staked - row.returned, row.exponent),
+            format_units(row.commission, row.exponent),
+        )
+    console.print(table)
+    console.print(_trial_balance(result))
+
+
+_LEDGER = {
+    "1030": "deposits received (PSP clearing)",
+    "2010": "players' cash",
+    "2030": "bets in play",
+    "4010": "gaming win, Player",
+    "4011": "gaming win, Banker",
+    "4012": "gaming win, Tie",
+    "4020": "commission",
+}
+
+
+def _trial_balance(result: Verification) -> Table:
+    table = Table(title="Trial balance", title_justify="left")
+    for column in ("account", "", "debit", "credit", ""):
+        table.add_column(column, justify="right" if column in ("debit", "credit") else "left")
+    currencies = sorted({currency for _, currency in result.trial_balance})
+    for currency in currencies:
+        debits = credits_ = 0
+        for (ledger, its_currency), amount in sorted(result.trial_balance.items()):
+            if its_currency != currency:
+                continue
+            debits, credits_ = debits + max(amount, 0), credits_ + max(-amount, 0)
+            table.add_row(
+                ledger,
+                _LEDGER.get(ledger, ""),
+                format_amount(amount, currency) if amount > 0 else "",
+                format_amount(-amount, currency) if amount < 0 else "",
+                currency,
+            )
+        table.add_section()
+        sums = (format_units(debits, exponent_of(currency)), format_units(credits_, exponent_of(currency)))
+        table.add_row("", "sum", *sums, currency)
+        table.add_section()
+    return table
+
+
+def print_findings(result: Verification, where: Console) -> None:
+    """The findings in words, the first of them if there are many."""
+    for finding in result.findings[:_FINDINGS_SHOWN]:
+        place = f"{finding.stream}#{finding.sequence}"
+        if finding.coup is not None:
+            place += f", coup {finding.coup} of shoe {finding.shoe} at {finding.table}"
+        where.print(f"[red]finding[/red] ({finding.check}) ", end="")
+        where.print(f"{place}: {finding.words}", markup=False, soft_wrap=True)
+    if result.findings_count > _FINDINGS_SHOWN:
+        where.print(f"… and {result.findings_count - _FINDINGS_SHOWN:,} more")
+
+
+def print_verdict(result: Verification) -> None:
+    """One sentence."""
+    coups = f"{result.verified:,} of {result.verified + result.discrepant:,} coups verified"
+    if result.open:
+        coups += f", {result.open:,} still open"
+    chain = f"{result.events:,} events in {result.streams} streams without a gap, hash chains intact"
+    if result.ok:
+        console.print(f"[green]✓[/green] {coups}; {chain}; the ledger balances")
+    else:
+        balance = "the ledger balances" if result.balanced else "the ledger does NOT balance"
+        console.print(f"[red]✗[/red] {coups}; {result.findings_count:,} findings; {balance}")

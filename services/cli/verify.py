@@ -1,0 +1,222 @@
+"""``sabot verify``: everything worked out again from the event streams alone."""
+
+from __future__ import annotations
+
+import json as jsonlib
+from collections.abc import Iterable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import IO, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from schemas.house import House
+from schemas.money import format_units
+from services.audit.core.facts import CoupAccount, Listener, ShoeAccount
+from services.audit.verify import NothingToVerify, Verification
+from services.audit.verify import verify as verify_data
+from services.cli.console import console, errors, fail, print_json, progress
+from services.cli.data import DataOption
+from services.cli.summary import print_findings, print_money, print_outcomes, print_verdict
+
+_LINES_BY_THEMSELVES_MAX = 100
+
+
+def verify(
+    data: DataOption = Path("sabot-data"),
+    coups: Annotated[
+        bool | None,
+        typer.Option("--coups/--no-coups", help="A line for every coup. Default: if there are at most 100."),
+    ] = None,
+    details: Annotated[
+        Path | None, typer.Option(help="Write every coup with its bets and verdict to a file (JSON Lines).")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Verify everything in DATA: cards, draws, totals, outcomes, payouts, commission, postings, chains.
+
+    Audit's own formulation of the rules (the tableau by Player's third card, money in exact fractions) is run
+    over the events, and the three places of every event (its producer's store, the bus, audit's record) are
+    held against each other. Exit status 0 only if nothing was found; 1 if something was.
+    """
+    lines = _Lines()
+    try:
+        with ExitStack() as stack:
+            listeners: list[Listener] = [lines]
+            if details is not None:
+                listeners.append(_Details(stack.enter_context(details.open("w", encoding="utf-8"))))
+            result = run_verification(data, Listeners(listeners))
+    except NothingToVerify as error:
+        fail(str(error), status=2)
+    if json:
+        print_json(document(result))
+    else:
+        if coups or (coups is None and lines.count <= _LINES_BY_THEMSELVES_MAX):
+            console.print(lines.table())
+        _print(result)
+    raise typer.Exit(0 if result.ok else 1)
+
+
+def run_verification(data: Path, listener: Listener) -> Verification:
+    """Verify with a progress bar."""
+    with progress("Verifying", None, "events") as bar:
+        return verify_data(data, listener, bar)
+
+
+class Listeners:
+    """Tells several listeners the same."""
+
+    def __init__(self, listeners: Iterable[Listener]) -> None:
+        self._listeners = tuple(listeners)
+
+    def house(self, operator: str, table: str, number: int, house: House) -> None:
+        for each in self._listeners:
+            each.house(operator, table, number, house)
+
+    def shoe(self, account: ShoeAccount) -> None:
+        for each in self._listeners:
+            each.shoe(account)
+
+    def coup(self, account: CoupAccount) -> None:
+        for each in self._listeners:
+            each.coup(account)
+
+
+class _Lines:
+    """A table with a line a coup. Holds only as many as can be looked at."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._kept: list[tuple[str, ...]] = []
+
+    def house(self, operator: str, table: str, number: int, house: House) -> None:
+        """Not shown here."""
+
+    def shoe(self, account: ShoeAccount) -> None:
+        """Not shown here."""
+
+    def coup(self, account: CoupAccount) -> None:
+        self.count += 1
+        money = "; ".join(
+            f"{format_units(row.staked, row.exponent)} → {format_units(row.returned, row.exponent)} {row.currency}"
+            for row in account.turnover
+        )
+        total = "" if account.player_total is None else f"{account.player_total}-{account.banker_total}"
+        self._kept.append(
+            (
+                f"{account.table} {account.shoe}/{account.coup}",
+                " ".join(account.player),
+                " ".join(account.banker),
+                total,
+                account.outcome or account.status,
+                str(sum(bet.status != "refused" for bet in account.bets)),
+                money,
+                account.verdict,
+            )
+        )
+
+    def table(self) -> Table:
+        table = Table()
+        for column in ("coup", "Player", "Banker", "totals", "outcome", "bets", "staked → returned", "verdict"):
+            table.add_column(column, justify="right" if column == "bets" else "left")
+        for line in self._kept:
+            table.add_row(*line)
+        return table
+
+
+class _Details:
+    """Writes a JSON document a coup."""
+
+    def __init__(self, target: IO[str]) -> None:
+        self._target = target
+
+    def house(self, operator: str, table: str, number: int, house: House) -> None:
+        """A coup names its house."""
+
+    def shoe(self, account: ShoeAccount) -> None:
+        """A coup names its shoe."""
+
+    def coup(self, account: CoupAccount) -> None:
+        row = {
+            "operator": account.operator,
+            "table": account.table,
+            "shoe": account.shoe,
+            "coup": account.coup,
+            "house": account.house,
+            "status": account.status,
+            "player": list(account.player),
+            "banker": list(account.banker),
+            "player_total": account.player_total,
+            "banker_total": account.banker_total,
+            "outcome": account.outcome,
+            "natural": account.natural,
+            "bets": [
+                {
+                    "bet": bet.bet,
+                    "account": bet.account,
+                    "seat": bet.seat,
+                    "spot": bet.spot,
+                    "stake": format_units(bet.stake, bet.exponent),
+                    "returned": format_units(bet.returned, bet.exponent),
+                    "commission": format_units(bet.commission, bet.exponent),
+                    "currency": bet.currency,
+                    "status": bet.status,
+                }
+                for bet in account.bets
+            ],
+            "verdict": account.verdict,
+            "findings": list(account.findings),
+        }
+        self._target.write(jsonlib.dumps(row, ensure_ascii=False) + "\n")
+
+
+def document(result: Verification) -> dict[str, Any]:
+    """The result for machines. Amounts are decimal strings."""
+    return {
+        "ok": result.ok,
+        "streams": result.streams,
+        "events": result.events,
+        "coups": {
+            "verified": result.verified,
+            "of_these_void": result.void,
+            "discrepancy": result.discrepant,
+            "open": result.open,
+        },
+        "outcomes": {outcome: result.outcomes[outcome] for outcome in ("banker", "player", "tie")},
+        "bets": result.bets,
+        "refused_bets": result.refused_bets,
+        "money": [
+            {
+                "currency": row.currency,
+                "staked": format_units(row.staked, row.exponent),
+                "returned": format_units(row.returned, row.exponent),
+                "commission": format_units(row.commission, row.exponent),
+                "house": format_units(row.staked - row.returned, row.exponent),
+            }
+            for _, row in sorted(result.turnover.items())
+        ],
+        "ledger_balances": result.balanced,
+        "findings_count": result.findings_count,
+        "findings": [
+            {
+                "check": finding.check,
+                "stream": finding.stream,
+                "sequence": finding.sequence,
+                "table": finding.table,
+                "shoe": finding.shoe,
+                "coup": finding.coup,
+                "recorded": finding.recorded,
+                "expected": finding.expected,
+                "words": finding.words,
+            }
+            for finding in result.findings
+        ],
+    }
+
+
+def _print(result: Verification) -> None:
+    print_outcomes(result, None)
+    print_money(result)
+    print_findings(result, errors)
+    print_verdict(result)

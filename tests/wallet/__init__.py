@@ -1,0 +1,1 @@
+"""Wallet: its ledger, its bets, and what other people's wallets got wrong."""
