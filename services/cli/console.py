@@ -9,7 +9,14 @@ from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
 
 console = Console(highlight=False)
 """Results."""
@@ -48,6 +55,6 @@ def progress(what: str, total: int | None, unit: str) -> Iterator[Any]:
         task = bar.add_task(what, total=total)
 
         def moved(done: int, of: int | None = None) -> None:
-            bar.update(task, completed=done, **({} if of is None else {"total": of}))
+            bar.update(task, completed=done, total=total if of is None else of)
 
         yield moved

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
+from rich.padding import Padding
 
-from schemas.house import House, HouseError, Shuffle, load_house, shipped_houses
+from schemas.house import Burn, House, HouseError, Shuffle, load_house, shipped_houses
 from services.cli.console import console, fail, print_json
+from services.game.core.odds import edges, percent
 
 
 def houses(
@@ -28,12 +30,8 @@ def houses(
     if json:
         print_json([house.model_dump(mode="json") for house in known.values()])
         return
-    table = Table(title="Houses", title_justify="left")
-    for column in ("id", "name", "decks", "first four cards", "shuffle", "burn", "cut", "tie", "commission"):
-        table.add_column(column, overflow="fold")
     for house in known.values():
-        table.add_row(*_row(house))
-    console.print(table)
+        _print(house)
 
 
 def _checked(path: Path) -> dict[str, House]:
@@ -41,17 +39,38 @@ def _checked(path: Path) -> dict[str, House]:
     return {house.id: house}
 
 
-def _row(house: House) -> tuple[str, ...]:
-    shoe, commission = house.shoe, house.commission
-    mode = commission.rounding_mode.value.replace("_", " ")
-    return (
-        house.id,
-        house.name,
-        str(shoe.decks),
-        " ".join(side[0].upper() for side in house.deal.order),
-        "every round" if shoe.shuffle is Shuffle.EVERY_ROUND else "per shoe",
-        shoe.burn.value.replace("_", " "),
-        "-" if shoe.cut_cards_from_end is None else f"{shoe.cut_cards_from_end} from end",
-        house.prices.tie,
-        f"{commission.rate}, {mode} to {commission.rounding_unit}",
+def _print(house: House) -> None:
+    shoe, deal, prices, commission = house.shoe, house.deal, house.prices, house.commission
+    console.print(f"[b]{house.id}[/b]  {house.name}")
+    shuffled = "shuffled for every round" if shoe.shuffle is Shuffle.EVERY_ROUND else "shuffled once a shoe"
+    burned = "no burn" if shoe.burn is Burn.NONE else "the first card and as many as its value burned"
+    cut = (
+        "no cut card"
+        if shoe.cut_cards_from_end is None
+        else f"cut card {shoe.cut_cards_from_end} from the end"
     )
+    _line("cards", f"{shoe.decks} decks, {shuffled}, {burned}, {cut}")
+    order = " ".join(side[0].upper() for side in deal.order)
+    dealt = (
+        "dealt by the players, passed on a Player win"
+        if deal.dealt_by == "players"
+        else "dealt by a croupier"
+    )
+    squeeze = "" if deal.squeeze == "none" else "; the largest Player bet looks at Player's cards"
+    _line("deal", f"{order}, {dealt}{squeeze}; tables of {' or '.join(map(str, house.table.seats))} seats")
+    rate = percent(Fraction(commission.rate), 1).removesuffix(".0")
+    unit = "the minor unit" if commission.rounding_unit == "minor" else commission.rounding_unit
+    mode = commission.rounding_mode.value.replace("_", " ")
+    _line(
+        "pays",
+        f"Player {prices.player}, Banker {prices.banker} less {rate} % ({mode} to {unit}), Tie {prices.tie}",
+    )
+    found = edges(house)
+    _line("edge", ", ".join(f"{spot.title()} {percent(edge)} %" for spot, edge in found.items()))
+    for note in house.notes:
+        _line("note", note)
+    console.print()
+
+
+def _line(label: str, text: str) -> None:
+    console.print(Padding(f"[dim]{label:6}[/dim]{text}", (0, 0, 0, 4)))

@@ -93,14 +93,16 @@ def _print(house: House, found: Statement) -> None:
     console.print(f"[b]{house.name}[/b], {counts.decks} decks, {counts.total:,} ordered deals")
     table = Table()
     table.add_column("bet")
-    for column in ("pays", "wins in", "house edge", "as a fraction"):
+    for column in ("pays", "wins in so many deals", "house edge"):
         table.add_column(column, justify="right", overflow="fold")
     pays = house.prices.model_dump()
+    rate = percent(Fraction(house.commission.rate), 1).removesuffix(".0")
     for spot, edge in found.edges.items():
-        price = pays[spot] + (f", less {house.commission.rate} of the win" if spot == "banker" else "")
-        fraction = f"{edge.numerator}/{edge.denominator}"
-        table.add_row(spot, price, f"{counts.wins[spot]:,}", f"{percent(edge, 4)} %", fraction)  # type: ignore[index]
+        price = pays[spot] + (f" less {rate} %" if spot == "banker" else "")
+        table.add_row(spot, price, f"{counts.wins[spot]:,}", f"{percent(edge, 4)} %")  # type: ignore[index]
     console.print(table)
+    for spot, edge in found.edges.items():
+        console.print(f"{spot}: {edge.numerator}/{edge.denominator} of the stake")
     for profit, edge in found.tie_edges.items():
         mark = "in force here" if profit == found.tie_profit else "if the house paid that"
         console.print(f"tie at {profit} to 1 ({profit + 1} for 1): {percent(edge, 4)} %, {mark}")

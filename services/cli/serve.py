@@ -1,7 +1,5 @@
 """``sabot game|wallet|audit serve`` and ``republish``: each service as a process of its own."""
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 from typing import Annotated, Any, Literal

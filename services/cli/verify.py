@@ -99,7 +99,8 @@ class _Lines:
     def coup(self, account: CoupAccount) -> None:
         self.count += 1
         money = "; ".join(
-            f"{format_units(row.staked, row.exponent)} → {format_units(row.returned, row.exponent)} {row.currency}"
+            f"{format_units(row.staked, row.exponent)} → {format_units(row.returned, row.exponent)} "
+            + row.currency
             for row in account.turnover
         )
         total = "" if account.player_total is None else f"{account.player_total}-{account.banker_total}"
@@ -118,7 +119,16 @@ class _Lines:
 
     def table(self) -> Table:
         table = Table()
-        for column in ("coup", "Player", "Banker", "totals", "outcome", "bets", "staked → returned", "verdict"):
+        for column in (
+            "coup",
+            "Player",
+            "Banker",
+            "totals",
+            "outcome",
+            "bets",
+            "staked → returned",
+            "verdict",
+        ):
             table.add_column(column, justify="right" if column == "bets" else "left")
         for line in self._kept:
             table.add_row(*line)

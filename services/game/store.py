@@ -203,6 +203,15 @@ def find_coups(db: Connection, keys: Iterable[CoupKey]) -> dict[CoupKey, EndedCo
     return found
 
 
+def find_house(db: Connection, operator: str, table: str, number: int) -> House | None:
+    """A house that a table has played by."""
+    query = sa.select(_HOUSE.c.house).where(
+        _HOUSE.c.operator == operator, _HOUSE.c.table_name == table, _HOUSE.c.number == number
+    )
+    document = db.scalar(query)
+    return None if document is None else House.model_validate_json(document)
+
+
 def count_shoes(db: Connection, operator: str, table: str) -> int:
     """How many shoes a table has had."""
     query = sa.select(sa.func.count()).where(_SHOE.c.operator == operator, _SHOE.c.table_name == table)

@@ -33,9 +33,10 @@ class CoupFlight:
     """Takes one coup through the three services.
 
     ``before`` are commands that make the table ready; they are asked in order, ahead of the opening.
-    The bets are asked together with the opening: wallet reads of it before it looks at them, or answers
-    ``COUP_UNKNOWN`` and they are asked again. Every command may be repeated without harm, so a flight that
-    a crash cut off is simply flown again.
+    The bets of a new coup are asked together with its opening: wallet reads of it before it looks at them, or
+    answers ``COUP_UNKNOWN`` and they are asked again; if game refuses the opening they come to nothing. Bets
+    of a coup that wallet knows already wait for game's answer. Every command may be repeated without harm,
+    so a flight that a crash cut off is simply flown again.
     """
 
     def __init__(
@@ -48,8 +49,11 @@ class CoupFlight:
         self._room = room
         self._commands: list[GameCommand] = [*before, opening]
         self._asked: list[Future[Any]] = [room.game.submit(command) for command in self._commands]
-        self._answers: list[Future[Any]] = [room.wallet.submit(bet) for bet in bets]
         self._key = (opening.operator, opening.table, opening.shoe, opening.coup)
+        self._answers: list[Future[Any]] = []
+        self._waits_for_game = self._key in room.wallet_state.coups
+        if not self._waits_for_game:
+            self._ask_bets(bets)
 
     @property
     def finished(self) -> bool:
@@ -71,11 +75,16 @@ class CoupFlight:
     def _opened(self) -> None:
         refusals = [refusal for answer in self._asked if (refusal := _refusal_of(answer)) is not None]
         if not refusals:
+            if self._waits_for_game:
+                self._ask_bets(self.bets)
             self.stage = Stage.BETTING
         elif all(refusal.code in _TRY_AGAIN for refusal in refusals):
             self._asked = [self._room.game.submit(command) for command in self._commands]
         else:
             self.refusal, self.stage = refusals[0], Stage.REFUSED
+
+    def _ask_bets(self, bets: Sequence[PlaceBet]) -> None:
+        self._answers = [self._room.wallet.submit(bet) for bet in bets]
 
     def _bet(self) -> None:
         again = []
@@ -88,7 +97,7 @@ class CoupFlight:
             again.append(bet)  # wallet has not read of the opening yet, or was too busy
         if again:
             self.bets = again
-            self._answers = [self._room.wallet.submit(bet) for bet in again]
+            self._ask_bets(again)
             return
         operator, table, shoe, coup = self._key
         closing = CloseBetting(operator=operator, table=table, shoe=shoe, coup=coup)

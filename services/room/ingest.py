@@ -17,6 +17,8 @@ from typing import IO, Any, Final
 
 from schemas.commands import Deposit, GameCommand, OpenCoup, OpenTable, PlaceBet, SetHouse
 from schemas.house import House, shipped_houses
+from services.game import store as game_store
+from services.game.core.state import CoupKey as GameCoupKey
 from services.game.core.state import TableKey
 from services.room.embedded import Room, Stalled
 from services.room.flight import CoupFlight, Stage
@@ -159,30 +161,33 @@ class Ingest:
             self._deposit(line, accounts, number, raw)
         else:
             accounts = frozenset(bet.account for bet in line.bets)
-            self._wait_for(accounts, line.table)
+            self._wait_for(accounts, line)
             self._coup(line, accounts, number, raw)
 
-    def _wait_for(self, accounts: frozenset[str], table: str | None) -> None:
+    def _wait_for(self, accounts: frozenset[str], line: CoupLine | None) -> None:
         """Let what this line depends on land first; it must see the balances that a reader would expect."""
-        while len(self._flying) >= _IN_FLIGHT_MAX or not self._may_follow(accounts, table):
+        while len(self._flying) >= _IN_FLIGHT_MAX or not self._may_follow(accounts, line):
             self._move()
 
-    def _may_follow(self, accounts: frozenset[str], table: str | None) -> bool:
+    def _may_follow(self, accounts: frozenset[str], line: CoupLine | None) -> bool:
         """Whether a line may start now.
 
         It may where nothing in flight has its accounts or its table, and also right behind a coup of the same
         table that is only waiting for its cards: game opens the next coup when that one is concluded, in the
         same breath, and wallet pays the one before it takes bets on the other.
         """
+        table = None if line is None else line.table
         if self._busy_accounts.isdisjoint(accounts) and table not in self._busy_tables:
             return True
         ahead = [
             each for each in self._flying if each.table == table or not each.accounts.isdisjoint(accounts)
         ]
         return (
-            len(ahead) == 1
+            line is not None
+            and len(ahead) == 1
             and isinstance(ahead[0], _CoupFlight)
             and ahead[0].table == table
+            and (ahead[0].line.shoe, ahead[0].line.coup) != (line.shoe, line.coup)
             and ahead[0].flight.stage is Stage.PLAYING
         )
 
@@ -201,11 +206,12 @@ class Ingest:
 
     def _coup(self, line: CoupLine, accounts: frozenset[str], number: int, raw: bytes) -> None:
         key = CoupKey(self._operator, line.table, line.shoe, line.coup)
+        ended = self._ended_otherwise(line, key)
         known = self._transactions([(bet.account, bet.tx) for bet in line.bets])
         for bet in line.bets:
             content = bet_content(key, seat=bet.seat, spot=bet.spot, currency=bet.currency, stake=bet.stake)
             self._refuse_conflict(known.get((bet.account, bet.tx)), content, f"bets[{bet.index}].")
-        finished = self._finished_with_other_bets(line, key, known)
+        finished = ended and self._paid_with_other_bets(line, key, known)
         opening = OpenCoup(
             operator=self._operator,
             table=line.table,
@@ -280,19 +286,38 @@ class Ingest:
                 f"transaction {known.key.tx!r} was used before with another {', '.join(differing)}",
             )
 
-    def _finished_with_other_bets(
-        self, line: CoupLine, key: CoupKey, known: Mapping[tuple[str, str], Transaction]
-    ) -> bool:
-        """Whether the coup is over already.
+    def _ended_otherwise(self, line: CoupLine, key: CoupKey) -> bool:
+        """Whether game has ended this coup already.
 
         Raises:
-            LineError: it is over, with other bets than this line's.
+            LineError: it has, with other cards or by another house than this line's.
+        """
+        game_key = GameCoupKey(*key)
+        db = self._room.game_reader
+        with db.begin():
+            ended = game_store.find_coups(db, [game_key]).get(game_key)
+            if ended is None:
+                return False
+            house = game_store.find_house(db, key.operator, key.table, ended.house_number)
+        which = f"coup {line.coup} of shoe {line.shoe!r}"
+        if ended.cards != line.cards:
+            was = " ".join(ended.cards)
+            raise LineError("cards", f"{which} was recorded with other cards: {was}")
+        if house is not None and house.id != line.house.id:
+            raise LineError("house", f"{which} was recorded at house {house.id!r}")
+        return True
+
+    def _paid_with_other_bets(
+        self, line: CoupLine, key: CoupKey, known: Mapping[tuple[str, str], Transaction]
+    ) -> bool:
+        """Whether the bets of a coup that is over are paid already.
+
+        Raises:
+            LineError: they are not this line's.
         """
         db = self._room.wallet_reader
         with db.begin():
             phase = wallet_store.find_coups(db, [key]).get(key, ("open", 0))[0]
-            if phase == "open":
-                return False
             recorded = wallet_store.bets_of_coup(db, key)
         for bet in line.bets:
             if (bet.account, bet.tx) not in known:

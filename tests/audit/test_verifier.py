@@ -748,7 +748,7 @@ def amount(ledger, by):
         (
             change(CoupSettled, bets=first_row(tier="push")),
             "tiers",
-            "bet main.1 on player was settled as push, and it is a win",
+            "bet main.1 on player was settled as push, and win was due",
         ),
         (
             change(CoupSettled, bets=lambda bets: bets[1:]),

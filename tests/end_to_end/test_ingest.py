@@ -3,6 +3,7 @@
 import csv
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -13,8 +14,8 @@ REPOSITORY = Path(__file__).parents[2]
 
 runner = CliRunner()
 
-DEPOSIT = {"type": "deposit", "account": "alice", "amount": "1000.00", "currency": "EUR", "tx": "d1"}
-COUP = {
+DEPOSIT: dict[str, Any] = {"type": "deposit", "account": "alice", "amount": "1000.00", "currency": "EUR", "tx": "d1"}
+COUP: dict[str, Any] = {
     "type": "coup",
     "table": "T1",
     "house": "nl",
@@ -90,7 +91,11 @@ def test_commission_tie_and_push_come_out_as_the_sheet_says(tmp_path):
 
 
 def test_the_same_file_again_changes_nothing_and_gives_the_same_output(tmp_path):
-    lines = [DEPOSIT, COUP, coup(2, "6C", "6D", "KH", "KS", bets=[bet("poor", "5000.00"), bet("rich", "1.00")])]
+    lines = [
+        DEPOSIT,
+        COUP,
+        coup(2, "6C", "6D", "KH", "KS", bets=[bet("poor", "5000.00"), bet("rich", "1.00")]),
+    ]
     first = Ingested(tmp_path, lines)
     events = _events(tmp_path)
     second = Ingested(tmp_path, lines)
@@ -106,7 +111,9 @@ def test_a_line_that_stands_twice_in_a_file_gives_its_rows_once(tmp_path):
 
 
 def test_not_enough_money_refuses_that_bet_only(tmp_path):
-    done = Ingested(tmp_path, [DEPOSIT, coup(1, "6C", "6D", "KH", "KS", bets=[bet("a", "1000.01"), bet("b", "1000.00")])])
+    done = Ingested(
+        tmp_path, [DEPOSIT, coup(1, "6C", "6D", "KH", "KS", bets=[bet("a", "1000.01"), bet("b", "1000.00")])]
+    )
     assert done.row("a") | {"status": "refused", "returned": "0.00", "commission": "0.00"} == done.row("a")
     assert done.row("b")["status"] == "push"
 
@@ -127,7 +134,12 @@ def test_a_balance_that_was_won_can_be_bet_in_the_next_line(tmp_path):
             {**coup(2, "9C", "8D", "KH", "KS", bets=[bet("four", "800.01", "player")]), "table": "T2"},
         ],
     )
-    assert [done.row(tx)["status"] for tx in ("one", "two", "three", "four")] == ["won", "won", "won", "refused"]
+    assert [done.row(tx)["status"] for tx in ("one", "two", "three", "four")] == [
+        "won",
+        "won",
+        "won",
+        "refused",
+    ]
 
 
 REJECTED = {
@@ -136,16 +148,29 @@ REJECTED = {
     "a fifth card that nobody may draw": (coup(2, "8C", "8D", "KC", "5D", "9D"), "cards", "natural 8"),
     "a card that is none": (coup(2, "8C", "1X", "KC", "5D"), "cards[1]", "not a card"),
     "the same coup with other cards": (coup(1, "6C", "6D", "KH", "KS"), "cards", "other cards"),
+    "the same coup at another house": ({**COUP, "house": "fr"}, "house", "'nl'"),
     "the same coup with other bets": (
         {**COUP, "bets": [*COUP["bets"], bet("b9")]},
         "bets[1].tx",
         "without this bet",
     ),
     "the same coup without its bets": ({**COUP, "bets": []}, "bets", "1 bets"),
-    "an unknown spot": (coup(2, "6C", "6D", "KH", "KS", bets=[bet("b9", spot="pair")]), "bets[0].spot", "'pair'"),
+    "an unknown spot": (
+        coup(2, "6C", "6D", "KH", "KS", bets=[bet("b9", spot="pair")]),
+        "bets[0].spot",
+        "'pair'",
+    ),
     "an unknown house": ({**coup(2, "6C", "6D", "KH", "KS"), "house": "xx"}, "house", "'xx'"),
-    "a stake of zero": (coup(2, "6C", "6D", "KH", "KS", bets=[bet("b9", "0.00")]), "bets[0].stake", "more than zero"),
-    "a negative stake": (coup(2, "6C", "6D", "KH", "KS", bets=[bet("b9", "-5")]), "bets[0].stake", "not an amount"),
+    "a stake of zero": (
+        coup(2, "6C", "6D", "KH", "KS", bets=[bet("b9", "0.00")]),
+        "bets[0].stake",
+        "more than zero",
+    ),
+    "a negative stake": (
+        coup(2, "6C", "6D", "KH", "KS", bets=[bet("b9", "-5")]),
+        "bets[0].stake",
+        "not an amount",
+    ),
     "too many decimals": (
         coup(2, "6C", "6D", "KH", "KS", bets=[bet("b8"), bet("b9", "10.005")]),
         "bets[1].stake",
@@ -172,9 +197,13 @@ REJECTED = {
         "bets[1].stake",
         "bets[0]",
     ),
-    "a dealer's seat that lt needs": ({**coup(2, "6C", "6D", "KH", "KS"), "house": "lt"}, "dealer_seat", "which seat"),
+    "a dealer's seat that lt needs": (
+        {**coup(2, "KC", "6D", "KH", "6S"), "house": "lt"},
+        "dealer_seat",
+        "which seat",
+    ),
     "a seat that lt does not have": (
-        {**coup(2, "6C", "6D", "KH", "KS"), "house": "lt", "dealer_seat": 15},
+        {**coup(2, "KC", "6D", "KH", "6S"), "house": "lt", "dealer_seat": 15},
         "dealer_seat",
         "1 to 14",
     ),
@@ -182,7 +211,11 @@ REJECTED = {
     "broken JSON": ('{"type":"coup",', "line", "not valid JSON"),
     "no object": ("[1]", "line", "JSON object"),
     "an unknown type": ({"type": "withdrawal"}, "type", "'withdrawal'"),
-    "a missing field": ({"type": "deposit", "account": "alice", "amount": "1.00", "currency": "EUR"}, "tx", "missing"),
+    "a missing field": (
+        {"type": "deposit", "account": "alice", "amount": "1.00", "currency": "EUR"},
+        "tx",
+        "missing",
+    ),
 }
 
 
@@ -251,7 +284,15 @@ def test_yen_have_no_decimals_and_dinars_three(tmp_path):
             {**DEPOSIT, "amount": "1000", "currency": "JPY", "tx": "j"},
             {**DEPOSIT, "amount": "1.234", "currency": "KWD", "tx": "k"},
             {**DEPOSIT, "amount": "1.5", "currency": "JPY", "tx": "x"},
-            coup(1, "KC", "4D", "QH", "3S", "2D", bets=[bet("j1", "100", currency="JPY"), bet("k1", "1.234", currency="KWD")]),
+            coup(
+                1,
+                "KC",
+                "4D",
+                "QH",
+                "3S",
+                "2D",
+                bets=[bet("j1", "100", currency="JPY"), bet("k1", "1.234", currency="KWD")],
+            ),
         ],
     )
     assert [each["field"] for each in done.rejected] == ["amount"]
@@ -275,7 +316,11 @@ def _events(folder):
 
     bus = EmbeddedBus(folder / "data" / "bus.db", read_only=True)
     try:
-        return [each.body for topic in ("game.events", "wallet.events", "audit.events") for each in bus.read(topic)]
+        return [
+            each.body
+            for topic in ("game.events", "wallet.events", "audit.events")
+            for each in bus.read(topic)
+        ]
     finally:
         bus.close()
 

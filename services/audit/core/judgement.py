@@ -126,7 +126,7 @@ class Judgement:
     ) -> None:
         due = rules.payouts.pay(bet.spot, _OUTCOMES[coup.due_outcome], bet.stake, bet.exponent)
         if bet.tier != due.tier:
-            words = f"bet {bet.bet} on {bet.spot} was settled as {bet.tier}, and it is a {due.tier}"
+            words = f"bet {bet.bet} on {bet.spot} was settled as {bet.tier}, and {due.tier} was due"
             wrong.append((bet, "tiers", words, bet.tier, due.tier))
         if bet.commission != due.commission or bet.exact != str(due.exact):
             words = (

@@ -25,7 +25,7 @@ _SUIT_PATHS: Final = {
     "c-1.8-1-2.6-3-2.8-5.7a4.6 4.6 0 1 0 2.3-6.7A4.6 4.6 0 0 0 12 2Z",
 }
 
-_LEFT, _MIDDLE, _RIGHT = 20, 30, 40
+_LEFT, _MIDDLE, _RIGHT = 22, 30, 38
 _PIPS: Final[dict[str, tuple[tuple[int, int], ...]]] = {
     "2": ((_MIDDLE, 19), (_MIDDLE, 65)),
     "3": ((_MIDDLE, 19), (_MIDDLE, 42), (_MIDDLE, 65)),
@@ -47,6 +47,7 @@ _PIPS: Final[dict[str, tuple[tuple[int, int], ...]]] = {
     ),
 }  # fmt: skip
 
+_FACE: Final = '<rect x=".75" y=".75" width="58.5" height="82.5" rx="5.5" class="kf"/>'
 _HEADWEAR: Final = {
     "K": "M20 33v-9l5 4 5-7 5 7 5-4v9Z",
     "Q": "M20 33c0-4-1-6-2-8 4 1 6 0 8-4 1 3 2 4 4 4s3-1 4-4c2 4 4 5 8 4-1 2-2 4-2 8Z",
@@ -68,10 +69,7 @@ def symbols(cards: Iterable[str]) -> str:
     parts = [
         f'<symbol id="s{suit}" viewBox="0 0 24 24"><path d="{_SUIT_PATHS[suit]}"/></symbol>' for suit in suits
     ]
-    parts.append(
-        '<symbol id="kf" viewBox="0 0 60 84"><rect x=".75" y=".75" width="58.5" height="82.5" rx="5.5" class="kf"/>'
-        "</symbol>"
-    )
+    parts.append(f'<symbol id="kf" viewBox="0 0 60 84">{_FACE}</symbol>')
     parts += [_symbol(card) for card in asked]
     return "\n".join(parts)
 
@@ -80,9 +78,9 @@ def _symbol(card: str) -> str:
     rank, suit = card[0], card[1:]
     printed = "10" if rank == "T" else rank
     colour = "n" if not suit else "r" if suit in "HD" else "b"
-    corner = f'<text x="8.5" y="15" class="kr">{printed}</text>'
+    corner = f'<text x="8" y="14.5" class="kr">{printed}</text>'
     if suit:
-        corner += _suit(suit, 8.5, 22, 9)
+        corner += _suit(suit, 8, 21.5, 8.5)
     half = f'<g id="h{card}">{corner}{_upper_half(rank, suit)}</g>'
     whole = _centre(rank, suit, printed)
     return (

@@ -19,21 +19,18 @@ from schemas.house import House
 from services.audit.core.facts import BetAccount, CoupAccount, ShoeAccount
 from services.audit.core.tableau import TooFewCards, expected_play, rule_in_words, total
 from services.audit.reports import cards
-from services.audit.reports.summary import Facts, outcome_badge, write_summary
+from services.audit.reports.markup import NAMES, badge, coloured, header_row, number, spot_name
+from services.audit.reports.summary import Facts, write_summary
 from services.audit.reports.tally import Tally, amount, by_currency, signed
 
 FINDINGS_LISTED: Final = 200
 _SPOOL_CHARACTERS: Final = 4 * 1024 * 1024
 
-_NAMES: Final = {"player": "Player", "banker": "Banker", "tie": "Tie"}
 _VERDICTS: Final = {
     "verified": ("good", "verified"),
     "discrepancy": ("bad", "not verified"),
     "open": ("open", "not settled yet"),
 }
-_STATUS: Final = {
-    "won": "won", "lost": "lost", "push": "push", "returned": "returned", "open": "open", "refused": "refused",
-}  # fmt: skip
 
 
 class ShoeReport:
@@ -127,8 +124,8 @@ def write_report(
 ) -> None:
     """The page for coups that are at hand already. ``houses`` are table, number and document."""
     report = ShoeReport(out, title=title, facts=facts)
-    for table, number, house in houses:
-        report.house("", table, number, house)
+    for table, house_number, house in houses:
+        report.house("", table, house_number, house)
     for shoe in shoes:
         report.shoe(shoe)
     for coup in coups:
@@ -146,7 +143,8 @@ def _title_of(coup: CoupAccount) -> str:
 def _coup(coup: CoupAccount, anchor: str, house: House | None) -> Iterable[str]:
     colour, verdict = _VERDICTS[coup.verdict]
     yield f'<article class="sheet" id="{anchor}">\n<header>{_result(coup)}<h3>Coup {coup.coup}</h3>'
-    yield f'<span class="soft small">table {escape(coup.table)} · shoe {escape(coup.shoe)}{_house(coup)}</span>'
+    where = f"table {escape(coup.table)} · shoe {escape(coup.shoe)}{_house(coup)}"
+    yield f'<span class="soft small">{where}</span>'
     yield f'<span class="chip end {colour}">{"✓ " if colour == "good" else ""}{verdict}</span></header>\n'
     if coup.dealt:
         places = list(enumerate(coup.dealt, start=1))
@@ -172,7 +170,7 @@ def _house(coup: CoupAccount) -> str:
 
 def _result(coup: CoupAccount) -> str:
     if coup.outcome is not None:
-        return outcome_badge(coup.outcome)
+        return badge(coup.outcome)
     return '<span class="o oV">V</span>' if coup.status == "void" else '<span class="o oV">·</span>'
 
 
@@ -186,7 +184,7 @@ def _words(coup: CoupAccount, house: House | None) -> str:
             won, lost = coup.player_total, coup.banker_total
             if coup.outcome == "banker":
                 won, lost = lost, won
-            said.append(f"{_NAMES[coup.outcome]} wins, {won} to {lost}.")
+            said.append(f"{NAMES[coup.outcome]} wins, {won} to {lost}.")
     elif coup.status == "void":
         said.append("The coup is void: every stake went back.")
     if house is not None and len(coup.dealt) >= 4:
@@ -203,19 +201,22 @@ def _words(coup: CoupAccount, house: House | None) -> str:
 
 
 def _hand(coup: CoupAccount, hand: Outcome, got: list[tuple[int, str]]) -> str:
-    name, letter = _NAMES[hand], hand[0].upper()
+    name, letter = NAMES[hand], hand[0].upper()
     held = [card for _, card in got]
     spoken = ", ".join(cards.name_of(card) for card in held) or "no cards"
-    drawn = "".join(
-        f'<span class="k{" q" if nth == 3 else ""}"><svg viewBox="0 0 60 84"><use href="#k{card}"/></svg>{place}</span>'
-        for nth, (place, card) in enumerate(got, start=1)
-    )
-    won = " won" if coup.outcome == hand else ""
+    drawn = "".join(_card(nth, place, card) for nth, (place, card) in enumerate(got, start=1))
+    won = coup.outcome == hand
     return (
-        f'<section class="hand h{letter}{won}"><h4><span class="o o{letter}">{letter}</span>'
+        f'<section class="hand h{letter}{" won" if won else ""}"><h4>{badge(hand)}'
         f'<span class="w">{name}{" wins" if won else ""}</span>{_totals(held)}</h4>'
         f'<div class="cards" role="img" aria-label="{name}: {escape(spoken)}">{drawn}</div></section>'
     )
+
+
+def _card(nth: int, place: int, card: str) -> str:
+    """A card with its place in the order of dealing; a third card lies across, as on the table."""
+    across = " q" if nth == 3 else ""
+    return f'<span class="k{across}"><svg viewBox="0 0 60 84"><use href="#k{card}"/></svg>{place}</span>'
 
 
 def _totals(held: list[str]) -> str:
@@ -229,42 +230,27 @@ def _totals(held: list[str]) -> str:
 
 
 def _bets(bets: Sequence[BetAccount]) -> Iterable[str]:
-    yield (
-        '<div class="bets wide"><table class="coup-bets"><thead><tr><th scope="col">Seat</th>'
-        '<th scope="col">Account</th><th scope="col">Spot</th><th scope="col">Ended</th>'
-        '<th scope="col" class="m">Stake</th><th scope="col" class="m">Returned</th>'
-        '<th scope="col" class="m">Commission</th><th scope="col" class="m">Net</th></tr></thead>\n<tbody>\n'
-    )
+    head = header_row(["Seat", "Account", "Spot", "Ended"], ["Stake", "Returned", "Commission", "Net"])
+    yield f'<div class="bets wide"><table class="coup-bets">{head}<tbody>\n'
     yield from (_bet(bet) for bet in bets)
     yield "</tbody>\n<tfoot>\n"
     for row in by_currency(bets):
         net = row.returned - row.staked
-        yield (
-            f'<tr><th scope="row" colspan="4">Total of {row.bets} {"bet" if row.bets == 1 else "bets"}, '
-            f'{row.currency}</th><td class="m">{row.amount(row.staked)}</td>'
-            f'<td class="m">{row.amount(row.returned)}</td><td class="m">{row.amount(row.commission)}</td>'
-            f'<td class="m{_sign(net)}">{signed(net, row.exponent)}</td></tr>\n'
-        )
+        amounts = [row.amount(row.staked), row.amount(row.returned), row.amount(row.commission)]
+        yield f'<tr><th scope="row" colspan="4">Total of {row.bets} {"bet" if row.bets == 1 else "bets"}, '
+        yield f"{row.currency}</th>{''.join(map(number, amounts))}"
+        yield number(signed(net, row.exponent), coloured(net)) + "</tr>\n"
     yield "</tfoot></table></div>\n"
 
 
 def _bet(bet: BetAccount) -> str:
-    letter = {"player": "P", "banker": "B", "tie": "T"}.get(bet.spot)
-    badge = f'<span class="o o{letter}">{letter}</span> ' if letter else ""
-    spot = f"{badge}{escape(_NAMES.get(bet.spot, bet.spot))}"
     seat = "–" if bet.seat is None else str(bet.seat)
-    start = f"<td>{seat}</td><td>{escape(bet.account)}</td><td>{spot}</td>"
-    stake = f'<td class="m w">{amount(bet.stake, bet.exponent)} {escape(bet.currency)}</td>'
+    who = f"<td>{seat}</td><td>{escape(bet.account)}</td><td>{spot_name(bet.spot)}</td>"
+    stake = f"{amount(bet.stake, bet.exponent)} {escape(bet.currency)}"
     if bet.status == "refused":
-        why = escape((bet.refusal or "refused").replace("_", " ").lower())
-        return f'<tr class="no">{start}<td>refused: {why}</td>{stake}<td></td><td></td><td></td></tr>\n'
-    return (
-        f"<tr>{start}<td>{_STATUS[bet.status]}</td>{stake.replace(' w', '', 1)}"
-        f'<td class="m">{amount(bet.returned, bet.exponent)}</td>'
-        f'<td class="m">{amount(bet.commission, bet.exponent)}</td>'
-        f'<td class="m{_sign(bet.net)}">{signed(bet.net, bet.exponent)}</td></tr>\n'
-    )
-
-
-def _sign(units: int) -> str:
-    return " plus" if units > 0 else " minus" if units < 0 else ""
+        why = escape((bet.refusal or "").replace("_", " ").lower())
+        nothing = "<td></td>" * 3
+        return f'<tr class="no">{who}<td>refused: {why}</td>{number(stake, " w")}{nothing}</tr>\n'
+    paid = number(amount(bet.returned, bet.exponent)) + number(amount(bet.commission, bet.exponent))
+    net = number(signed(bet.net, bet.exponent), coloured(bet.net))
+    return f"<tr>{who}<td>{bet.status}</td>{number(stake)}{paid}{net}</tr>\n"

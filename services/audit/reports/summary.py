@@ -12,7 +12,8 @@ from schemas.events.base import Outcome
 from schemas.house import House, Shuffle
 from services.audit.core.facts import ShoeAccount
 from services.audit.core.money import profit
-from services.audit.reports.tally import OUTCOMES, Bead, MoneyRow, Tally, amount, signed, total_of
+from services.audit.reports.markup import NAMES, coloured, header_row, number, spot_name
+from services.audit.reports.tally import OUTCOMES, Bead, MoneyRow, Tally, signed, total_of
 
 BEAD_ROWS: Final = 6
 BEAD_COLUMNS_MAX: Final = 40
@@ -20,9 +21,14 @@ BEAD_COLUMNS_MAX: Final = 40
 SHOES_LISTED: Final = 100
 _CELL: Final = 26
 
-_NAMES: Final = {"player": "Player", "banker": "Banker", "tie": "Tie"}
-_TICK: Final = '<svg viewBox="0 0 24 24" aria-hidden="true"><circle cx="12" cy="12" r="11" fill="currentColor"/><path d="m7 12.5 3.5 3.5L17.5 9" fill="none" stroke="var(--sheet)" stroke-width="2.4"/></svg>'  # noqa: E501
-_CROSS: Final = '<svg viewBox="0 0 24 24" aria-hidden="true"><path d="M12 1 23.5 22H.5Z" fill="currentColor"/><path d="M12 9v6.5m0 2v2" stroke="var(--sheet)" stroke-width="2.4"/></svg>'  # noqa: E501
+_ICON: Final = '<svg viewBox="0 0 24 24" aria-hidden="true">{}</svg>'
+_STROKE: Final = 'fill="none" stroke="var(--sheet)" stroke-width="2.4"'
+_TICK: Final = _ICON.format(
+    f'<circle cx="12" cy="12" r="11" fill="currentColor"/><path d="m7 12.5 3.5 3.5L17.5 9" {_STROKE}/>'
+)
+_WARNING: Final = _ICON.format(
+    f'<path d="M12 1 23.5 22H.5Z" fill="currentColor"/><path d="M12 9v6.5m0 2v2" {_STROKE}/>'
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,19 +46,13 @@ def write_summary(out: TextIO, facts: Facts, tally: Tally) -> None:
     out.writelines(_head(facts))
     out.write("<main>\n")
     out.writelines(_verdict(tally))
-    out.write('<h2>Summary</h2>\n<div class="grid">\n')
+    out.write('<h2>Summary</h2>\n<div class="grid sum">\n')
     out.writelines(_outcomes(tally))
     out.writelines(_houses(facts.houses))
     out.write("</div>\n")
     out.writelines(_money(tally))
     out.writelines(_bead_plates(tally))
     out.writelines(_shoes(facts.shoes))
-
-
-def outcome_badge(outcome: Outcome) -> str:
-    """A letter on its colour: B, P or T."""
-    letter = outcome[0].upper()
-    return f'<span class="o o{letter}">{letter}</span>'
 
 
 # ----------------------------------------------------------------------------------------------------- head
@@ -73,9 +73,9 @@ def _verdict(tally: Tally) -> Iterable[str]:
     verified = tally.verdicts["verified"]
     if wrong:
         words = f"{wrong:,} of {tally.coups:,} coups {'is' if wrong == 1 else 'are'} not as the rules have it"
-        yield f'<div class="verdict bad">{_CROSS}<div><strong>{words}</strong>'
+        yield f'<div class="verdict bad">{_WARNING}<div><strong>{words}</strong>'
         yield f"<p>{verified:,} verified{_waiting(waiting)}.</p></div></div>\n"
-        yield '<div class="say bad" style="margin:12px 0 0"><ul>'
+        yield '<div class="say bad first"><ul>'
         yield from (
             f'<li><a href="#{anchor}">{escape(coup)}</a>: {escape(words)}</li>'
             for anchor, coup, words in tally.found
@@ -108,22 +108,22 @@ def _waiting(waiting: int) -> str:
 def _outcomes(tally: Tally) -> Iterable[str]:
     decided = tally.decided
     expected = tally.expected()
-    yield (
-        '<section class="sheet wide"><h3>Outcomes</h3><table><thead><tr><th scope="col">Outcome</th>'
-        '<th scope="col" class="m">Coups</th><th scope="col" class="m">Share</th>'
-        '<th scope="col" class="m">Expected</th><th scope="col" class="m">Deviation</th>'
-        '<th scope="col" style="width:26%">Share, expected |</th></tr></thead><tbody>\n'
-    )
+    head = header_row(["Outcome"], ["Coups", "Share", "Expected", "Deviation"])
+    head = head.replace("</tr>", '<th scope="col" class="wb">Share and | expected</th></tr>')
+    yield f'<section class="sheet wide"><h3>Outcomes</h3><table class="outcomes">{head}<tbody>\n'
     for outcome in OUTCOMES:
         count = tally.outcomes[outcome]
         share = count / decided if decided else 0.0
-        yield (
-            f'<tr><th scope="row">{outcome_badge(outcome)} {_NAMES[outcome]}</th><td class="m">{count:,}</td>'
-            f'<td class="m">{100 * share:.2f} %</td><td class="m">{100 * expected[outcome]:.2f} %</td>'
-            f'<td class="m">{_deviation(count, decided, expected[outcome])}</td>'
-            f"<td>{_bar(outcome, share, expected[outcome])}</td></tr>\n"
+        cells = (
+            f"{count:,}",
+            f"{100 * share:.2f} %",
+            f"{100 * expected[outcome]:.2f} %",
+            _deviation(count, decided, expected[outcome]),
         )
-    yield f'</tbody><tfoot><tr><th scope="row">All</th><td class="m">{decided:,}</td><td colspan="4"></td></tr></tfoot></table>'
+        yield f'<tr><th scope="row">{spot_name(outcome)}</th>{"".join(map(number, cells))}'
+        yield f"<td>{_bar(outcome, share, expected[outcome])}</td></tr>\n"
+    yield f'</tbody><tfoot><tr><th scope="row">All</th>{number(f"{decided:,}")}<td colspan="4"></td></tr>'
+    yield "</tfoot></table>"
     further = [f"{tally.naturals:,} with a natural", f"{tally.cards:,} cards dealt"]
     if tally.void:
         further.append(f"{tally.void:,} void beside these")
@@ -138,14 +138,15 @@ def _deviation(count: int, coups: int, expected: float) -> str:
     if not coups or not 0 < expected < 1:
         return "–"
     sigma = (count - coups * expected) / sqrt(coups * expected * (1 - expected))
-    return f"{sigma:+.1f} σ".replace("-", "−")
+    return f"{sigma:+.1f} SD".replace("-", "−")
 
 
 def _bar(outcome: Outcome, share: float, expected: float) -> str:
     letter = outcome[0].upper()
     return (
         '<svg class="bar" viewBox="0 0 200 12" preserveAspectRatio="none" aria-hidden="true">'
-        f'<rect class="x" width="200" height="12"/><rect class="f{letter}" width="{200 * share:.1f}" height="12"/>'
+        '<rect class="x" width="200" height="12"/>'
+        f'<rect class="f{letter}" width="{200 * share:.1f}" height="12"/>'
         f'<path class="d" d="M{200 * expected:.1f} 0v12"/></svg>'
     )
 
@@ -169,7 +170,7 @@ def _houses(houses: Sequence[House]) -> Iterable[str]:
         yield (
             f'<p><strong>{escape(house.name)}</strong> <span class="soft">({escape(house.id)}, '
             f"version {house.version})</span></p>"
-            f'<ul class="small"><li>{cards}; dealt {order}</li>'
+            f'<ul class="small"><li>{cards}; dealt {order.replace(" ", "&nbsp;")}</li>'
             f"<li>Player {_price(house.prices.player)}, Banker {_price(house.prices.banker)}, "
             f"Tie {_price(house.prices.tie)}</li>"
             f"<li>Commission {_percent(commission.rate)} of Banker’s winnings, "
@@ -195,23 +196,24 @@ def _shoes(shoes: Sequence[ShoeAccount]) -> Iterable[str]:
     virtual = [shoe for shoe in shoes if shoe.commitment is not None]
     if not virtual:
         return
-    yield (
-        '<h2>Shoes</h2>\n<p class="soft small">The house published each commitment before it knew the entropy, '
-        "and revealed its seed when the shoe was over. From seed and entropy anybody can shuffle again.</p>\n"
-    )
+    yield '<h2>Shoes</h2>\n<p class="soft small">The house published each commitment before it knew the '
+    yield "entropy, and revealed its seed when the shoe was over. From seed and entropy anybody can shuffle "
+    yield "again.</p>\n"
     for shoe in virtual[:SHOES_LISTED]:
         colour, words = (
             ("good", "commitment and every card verified")
             if shoe.verified
             else ("bad", "commitment or cards do not agree")
         )
+        reason = escape(shoe.reason.replace("_", " "))
         yield (
-            f'<section class="sheet" style="margin-top:12px"><h3>Shoe {escape(shoe.shoe)} '
+            f'<section class="sheet below"><h3>Shoe {escape(shoe.shoe)} '
             f'<span class="chip {colour}">{words}</span></h3>'
-            f'<p class="small soft">Table {escape(shoe.table)} · {shoe.decks} decks · {shoe.cards_out} cards out · '
-            f"ended: {escape(shoe.reason.replace('_', ' '))}</p>"
+            f'<p class="small soft">Table {escape(shoe.table)} · {shoe.decks} decks · '
+            f"{shoe.cards_out} cards out · ended: {reason}</p>"
             f'<p class="hex">commitment {escape(shoe.commitment or "")}<br>'
-            f"entropy {escape(shoe.entropy or '–')}<br>seed {escape(shoe.seed or 'not revealed')}</p></section>\n"
+            f"entropy {escape(shoe.entropy or '–')}<br>seed {escape(shoe.seed or 'not revealed')}</p>"
+            "</section>\n"
         )
     if len(virtual) > SHOES_LISTED:
         yield f'<p class="soft small">And {len(virtual) - SHOES_LISTED:,} more shoes.</p>\n'
@@ -225,33 +227,24 @@ def _money(tally: Tally) -> Iterable[str]:
     if not tally.money:
         yield '<p class="soft">No bet was taken.</p>\n'
         return
+    head = header_row(["Spot"], ["Bets", "Staked", "Returned", "Commission", "House win"])
     yield '<div class="grid">\n'
     for currency, rows in tally.currencies():
         yield (
-            f'<section class="sheet wide"><table class="money"><caption>{escape(currency)}. The house’s win is '
-            "what was staked less what was returned; commission is inside it.</caption><thead><tr>"
-            '<th scope="col">Spot</th><th scope="col" class="m">Bets</th><th scope="col" class="m">Staked</th>'
-            '<th scope="col" class="m">Returned</th><th scope="col" class="m">Commission</th>'
-            '<th scope="col" class="m">House win</th></tr></thead><tbody>\n'
+            f'<section class="sheet wide"><table class="money"><caption>{escape(currency)}. The house’s win '
+            f"is what was staked less what was returned; commission is inside it.</caption>{head}<tbody>\n"
         )
         for spot, row in rows:
-            letter = {"player": "P", "banker": "B", "tie": "T"}.get(spot)
-            badge = f'<span class="o o{letter}">{letter}</span> ' if letter else ""
-            yield f'<tr><th scope="row">{badge}{escape(_NAMES.get(spot, spot))}</th>{_amounts(row)}</tr>\n'
-        total = total_of(row for _, row in rows)
-        yield f'</tbody><tfoot><tr><th scope="row">Total</th>{_amounts(total)}</tr></tfoot></table></section>\n'
+            yield f'<tr><th scope="row">{spot_name(spot)}</th>{_amounts(row)}</tr>\n'
+        total = _amounts(total_of(row for _, row in rows))
+        yield f'</tbody><tfoot><tr><th scope="row">Total</th>{total}</tr></tfoot></table></section>\n'
     yield "</div>\n"
 
 
 def _amounts(row: MoneyRow) -> str:
-    win = row.house_win
-    colour = " plus" if win > 0 else " minus" if win < 0 else ""
-    return (
-        f'<td class="m">{row.bets:,}</td><td class="m">{amount(row.staked, row.exponent)}</td>'
-        f'<td class="m">{amount(row.returned, row.exponent)}</td>'
-        f'<td class="m">{amount(row.commission, row.exponent)}</td>'
-        f'<td class="m{colour}">{signed(win, row.exponent)}</td>'
-    )
+    cells = [f"{row.bets:,}", row.amount(row.staked), row.amount(row.returned), row.amount(row.commission)]
+    win = number(signed(row.house_win, row.exponent), coloured(row.house_win))
+    return "".join(map(number, cells)) + win
 
 
 # ----------------------------------------------------------------------------------------------- bead plates
@@ -260,13 +253,11 @@ def _amounts(row: MoneyRow) -> str:
 def _bead_plates(tally: Tally) -> Iterable[str]:
     if not tally.beads:
         return
-    yield (
-        '<h2>Bead plate</h2>\n<p class="soft small">Every coup in its order, six to a column: B Banker, P Player, '
-        "T tie. A dot at the upper left is a Banker pair, at the lower right a Player pair.</p>\n"
-    )
+    yield '<h2>Bead plate</h2>\n<p class="soft small">Every coup in its order, six to a column: B Banker, '
+    yield "P Player, T tie. A dot at the upper left is a Banker pair, at the lower right a Player pair.</p>\n"
     several = len(tally.beads) > 1
     for (table, shoe), beads in tally.beads.items():
-        yield '<section class="sheet wide" style="margin-top:12px">'
+        yield '<section class="sheet wide below">'
         if several:
             yield f"<h3>Table {escape(table)}, shoe {escape(shoe)}</h3>"
         block = BEAD_ROWS * BEAD_COLUMNS_MAX
@@ -281,20 +272,19 @@ def _plate(beads: Sequence[Bead]) -> Iterable[str]:
     grid = "".join(f"M{x * _CELL} 0v{height}" for x in range(columns + 1))
     grid += "".join(f"M0 {y * _CELL}h{width}" for y in range(BEAD_ROWS + 1))
     counts = ", ".join(
-        f"{sum(bead.outcome == outcome for bead in beads)} {_NAMES[outcome]}" for outcome in OUTCOMES
+        f"{sum(bead.outcome == outcome for bead in beads)} {NAMES[outcome]}" for outcome in OUTCOMES
     )
-    yield (
-        f'<svg class="bead" width="{width + 2}" height="{height + 2}" viewBox="-1 -1 {width + 2} {height + 2}" '
-        f'role="group" aria-label="Bead plate: {counts}"><path class="g" d="{grid}"/>\n'
-    )
+    size = f'width="{width + 2}" height="{height + 2}" viewBox="-1 -1 {width + 2} {height + 2}"'
+    yield f'<svg class="bead" {size} role="group" aria-label="Bead plate: {counts}">'
+    yield f'<path class="g" d="{grid}"/>\n'
     for place, bead in enumerate(beads):
         x = place // BEAD_ROWS * _CELL + _CELL // 2
         y = place % BEAD_ROWS * _CELL + _CELL // 2
         letter = bead.outcome[0].upper()
         dots = f'<circle class="dB" cx="{x - 8}" cy="{y - 8}" r="3"/>' if bead.banker_pair else ""
         dots += f'<circle class="dP" cx="{x + 8}" cy="{y + 8}" r="3"/>' if bead.player_pair else ""
-        yield (
-            f'<a href="#{bead.anchor}"><title>Coup {bead.coup}: {_NAMES[bead.outcome]}, {bead.totals}</title>'
-            f'<circle class="f{letter}" cx="{x}" cy="{y}" r="10.5"/><text x="{x}" y="{y + 4}">{letter}</text>{dots}</a>\n'
-        )
+        title = f"Coup {bead.coup}: {NAMES[bead.outcome]}, {bead.totals}"
+        yield f'<a href="#{bead.anchor}"><title>{title}</title>'
+        yield f'<circle class="f{letter}" cx="{x}" cy="{y}" r="10.5"/>'
+        yield f'<text x="{x}" y="{y + 4}">{letter}</text>{dots}</a>\n'
     yield "</svg>"

@@ -114,8 +114,8 @@ class EmbeddedBus:
             page = self._connection.execute(query, (after, *wanted, _READ_PAGE)).fetchall()
             if not page:
                 return
-            for offset, _, key, body, signature in page:
-                yield Delivery(topic, 0, offset, key, bytes_of(body), signature)
+            for offset, _, its_key, body, signature in page:
+                yield Delivery(topic, 0, offset, its_key, bytes_of(body), signature)
             after = page[-1][0]
 
     def keys(self, topic: str) -> Sequence[str]:
