@@ -4,39 +4,54 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib import import_module
+from typing import Final
 
 import typer
 
-from services.cli import demo, houses, ingest, odds, serve, verify
 from services.cli.console import errors, fail
 
-app = typer.Typer(
-    name="sabot",
-    help=(
-        "Sabot, the event-sourced back office of a baccarat room: [b]game[/b] deals by the house's rules, "
-        "[b]wallet[/b] takes bets and pays, [b]audit[/b] works every coup out again.\n\n"
-        "Begin with [b]sabot demo[/b]. Feed recorded coups with [b]sabot ingest[/b], check everything with "
-        "[b]sabot verify[/b]."
-    ),
-    rich_markup_mode="rich",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
+_HELP: Final = (
+    "Sabot, the event-sourced back office of a baccarat room: [b]game[/b] deals by the house's rules, "
+    "[b]wallet[/b] takes bets and pays, [b]audit[/b] works every coup out again.\n\n"
+    "Begin with [b]sabot demo[/b]. Feed recorded coups with [b]sabot ingest[/b], check everything with "
+    "[b]sabot verify[/b]."
 )
-app.command("demo")(demo.demo)
-app.command("ingest")(ingest.ingest)
-app.command("verify")(verify.verify)
-app.command("odds")(odds.odds)
-app.command("houses")(houses.houses)
-app.add_typer(serve.group("game"), name="game")
-app.add_typer(serve.group("wallet"), name="wallet")
-app.add_typer(serve.group("audit"), name="audit")
+_COMMANDS: Final = ("demo", "ingest", "verify", "odds", "houses")
+_SERVICES: Final = ("game", "wallet", "audit")
+
+
+def build(wanted: str | None = None) -> typer.Typer:
+    """The command line; with ``wanted`` only as much of it as that command needs.
+
+    Who asks for the odds should not wait until a database library is loaded.
+    """
+    app = typer.Typer(
+        name="sabot",
+        rich_markup_mode="rich",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+    )
+    app.callback(help=_HELP)(_nothing_by_itself)
+    every = wanted not in (*_COMMANDS, *_SERVICES)
+    for name in _COMMANDS:
+        if every or name == wanted:
+            app.command(name)(getattr(import_module(f"services.cli.{name}"), name))
+    for name in _SERVICES:
+        if every or name == wanted:
+            app.add_typer(import_module("services.cli.serve").group(name), name=name)
+    return app
+
+
+def _nothing_by_itself() -> None:
+    """Keeps a lone command a subcommand."""
 
 
 def run() -> None:
     """Run the command line; a failure that has words is said in one line."""
     try:
-        app()
+        build(sys.argv[1] if len(sys.argv) > 1 else None)()
     except KeyboardInterrupt:
         errors.print("\nstopped; what was committed is kept, and the same command goes on from there")
         sys.exit(130)

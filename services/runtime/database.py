@@ -10,7 +10,7 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event
 
-from services.runtime.sqlite import BUSY_SECONDS, configure
+from services.runtime.sqlite import BUSY_SECONDS, address_to_inspect, configure
 
 
 def open_sqlite(path: Path, *, writer: bool) -> Engine:
@@ -42,7 +42,7 @@ def open_sqlite(path: Path, *, writer: bool) -> Engine:
 
 def open_sqlite_to_inspect(path: Path) -> Engine:
     """An engine that cannot write, not even a setting: for whoever checks files that may be evidence."""
-    target = path.absolute().as_uri() + "?mode=ro"
+    target = address_to_inspect(path)
 
     def connect() -> sqlite3.Connection:
         return sqlite3.connect(target, uri=True, isolation_level=None, check_same_thread=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from pathlib import Path
 from time import monotonic, sleep
 from typing import Final
 
@@ -21,6 +22,16 @@ def configure(connection: sqlite3.Connection) -> None:
     _to_write_ahead_log(connection)
     connection.execute("PRAGMA synchronous=FULL")
     connection.execute(f"PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}")
+
+
+def address_to_inspect(path: Path) -> str:
+    """The URI of a file that is looked at and not touched: it may be evidence.
+
+    A file that nobody has open is read as it lies there; otherwise SQLite would leave two files beside it.
+    """
+    address = path.absolute().as_uri() + "?mode=ro"
+    in_use = any(path.with_name(path.name + suffix).exists() for suffix in ("-wal", "-shm"))
+    return address if in_use else address + "&immutable=1"
 
 
 def _to_write_ahead_log(connection: sqlite3.Connection) -> None:

@@ -1,4 +1,4 @@
-"""Recorded coups through the whole room: what comes out, what is rejected and why, and that nothing is done twice."""
+"""Recorded coups through the whole room: what comes out, what is rejected and why; nothing is done twice."""
 
 import csv
 import json
@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from services.cli.main import app
+from services.cli.main import build
 
 REPOSITORY = Path(__file__).parents[2]
 
+app = build()
 runner = CliRunner()
 
 DEPOSIT: dict[str, Any] = {"type": "deposit", "account": "alice", "amount": "1000.00", "currency": "EUR", "tx": "d1"}

@@ -51,7 +51,6 @@ class ShoeReport:
         self._out, self._title, self._facts, self._coups_max = out, title, tuple(facts), coups_max
         self._houses: dict[tuple[str, int], House] = {}
         self._shown: dict[tuple[str, int], House] = {}
-        self._shoes: list[ShoeAccount] = []
         self._tally = Tally()
         self._used: set[str] = set()
         self._spool = tempfile.SpooledTemporaryFile(  # noqa: SIM115 - closed by finish
@@ -68,7 +67,7 @@ class ShoeReport:
 
     def shoe(self, account: ShoeAccount) -> None:
         """A shoe ended."""
-        self._shoes.append(account)
+        self._tally.add_shoe(account)
 
     def coup(self, account: CoupAccount) -> None:
         """Write a coup into the spool, and count it."""
@@ -95,8 +94,7 @@ class ShoeReport:
             '<svg width="0" height="0" style="position:absolute" aria-hidden="true"><defs>\n'
             f"{cards.symbols(self._used)}\n</defs></svg>\n"
         )
-        facts = Facts(self._title, self._facts, list(self._shown.values()), self._shoes)
-        write_summary(self._out, facts, self._tally)
+        write_summary(self._out, Facts(self._title, self._facts, list(self._shown.values())), self._tally)
         write(f'<h2 id="coups">{"The coups" if self._tally.coups else "No coup was played"}</h2>\n')
         if self._tally.coups > self._coups_max:
             write(

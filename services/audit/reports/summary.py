@@ -10,7 +10,6 @@ from typing import Final, TextIO
 
 from schemas.events.base import Outcome
 from schemas.house import House, Shuffle
-from services.audit.core.facts import ShoeAccount
 from services.audit.core.money import profit
 from services.audit.reports.markup import NAMES, coloured, header_row, number, spot_name
 from services.audit.reports.tally import OUTCOMES, Bead, MoneyRow, Tally, signed, total_of
@@ -18,7 +17,6 @@ from services.audit.reports.tally import OUTCOMES, Bead, MoneyRow, Tally, signed
 BEAD_ROWS: Final = 6
 BEAD_COLUMNS_MAX: Final = 40
 """A plate with more columns goes on below."""
-SHOES_LISTED: Final = 100
 _CELL: Final = 26
 
 _ICON: Final = '<svg viewBox="0 0 24 24" aria-hidden="true">{}</svg>'
@@ -38,7 +36,6 @@ class Facts:
     title: str
     labelled: Sequence[tuple[str, str]]
     houses: Sequence[House]
-    shoes: Sequence[ShoeAccount]
 
 
 def write_summary(out: TextIO, facts: Facts, tally: Tally) -> None:
@@ -52,7 +49,7 @@ def write_summary(out: TextIO, facts: Facts, tally: Tally) -> None:
     out.write("</div>\n")
     out.writelines(_money(tally))
     out.writelines(_bead_plates(tally))
-    out.writelines(_shoes(facts.shoes))
+    out.writelines(_shoes(tally))
 
 
 # ----------------------------------------------------------------------------------------------------- head
@@ -71,31 +68,47 @@ def _head(facts: Facts) -> Iterable[str]:
 def _verdict(tally: Tally) -> Iterable[str]:
     wrong, waiting = tally.verdicts["discrepancy"], tally.verdicts["open"]
     verified = tally.verdicts["verified"]
-    if wrong:
-        words = f"{wrong:,} of {tally.coups:,} coups {'is' if wrong == 1 else 'are'} not as the rules have it"
-        yield f'<div class="verdict bad">{_WARNING}<div><strong>{words}</strong>'
-        yield f"<p>{verified:,} verified{_waiting(waiting)}.</p></div></div>\n"
+    if wrong or tally.shoes_wrong:
+        yield f'<div class="verdict bad">{_WARNING}<div><strong>{_wrong(tally)}</strong>'
+        yield f"<p>{verified:,} {_coups(verified)} verified{_waiting(waiting)}.</p></div></div>\n"
         yield '<div class="say bad first"><ul>'
         yield from (
             f'<li><a href="#{anchor}">{escape(coup)}</a>: {escape(words)}</li>'
             for anchor, coup, words in tally.found
+        )
+        yield from (
+            f"<li>shoe {escape(shoe.shoe)} of table {escape(shoe.table)}: what was dealt does not follow "
+            "from what the house had committed itself to</li>"
+            for shoe in tally.shoes
+            if not shoe.verified
         )
         yield "</ul></div>\n"
         return
     if not tally.coups:
         yield '<div class="verdict open"><div><strong>There is no coup to report</strong></div></div>\n'
         return
-    colour, words = (
-        ("open", f"{verified:,} of {tally.coups:,} coups are verified")
-        if waiting
-        else (
-            "good",
-            f"All {tally.coups:,} coups are verified" if tally.coups > 1 else "The coup is verified",
-        )
-    )
+    colour, words = "good", f"All {tally.coups:,} coups are verified"
+    if waiting:
+        colour, words = "open", f"{verified:,} of {tally.coups:,} {_coups(tally.coups)} verified"
+    elif tally.coups == 1:
+        words = "The coup is verified"
     yield f'<div class="verdict {colour}">{_TICK}<div><strong>{words}</strong>'
     yield "<p>Cards, draws, totals, results, payments and postings were worked out again and agree"
     yield f"{_waiting(waiting)}.</p></div></div>\n"
+
+
+def _wrong(tally: Tally) -> str:
+    coups, shoes = tally.verdicts["discrepancy"], tally.shoes_wrong
+    said = []
+    if coups:
+        said.append(f"{coups:,} of {tally.coups:,} {_coups(tally.coups)}")
+    if shoes:
+        said.append(f"{shoes:,} {'shoe' if shoes == 1 else 'shoes'}")
+    return f"Not as the rules have it: {' and '.join(said)}"
+
+
+def _coups(count: int) -> str:
+    return "coup" if count == 1 else "coups"
 
 
 def _waiting(waiting: int) -> str:
@@ -192,14 +205,13 @@ def _percent(rate: str) -> str:
     return text + (f".{digits[len(whole) + 2 :]}" if digits[len(whole) + 2 :] else "") + " %"
 
 
-def _shoes(shoes: Sequence[ShoeAccount]) -> Iterable[str]:
-    virtual = [shoe for shoe in shoes if shoe.commitment is not None]
-    if not virtual:
+def _shoes(tally: Tally) -> Iterable[str]:
+    if not tally.shoes:
         return
     yield '<h2>Shoes</h2>\n<p class="soft small">The house published each commitment before it knew the '
     yield "entropy, and revealed its seed when the shoe was over. From seed and entropy anybody can shuffle "
     yield "again.</p>\n"
-    for shoe in virtual[:SHOES_LISTED]:
+    for shoe in tally.shoes:
         colour, words = (
             ("good", "commitment and every card verified")
             if shoe.verified
@@ -215,8 +227,8 @@ def _shoes(shoes: Sequence[ShoeAccount]) -> Iterable[str]:
             f"entropy {escape(shoe.entropy or '–')}<br>seed {escape(shoe.seed or 'not revealed')}</p>"
             "</section>\n"
         )
-    if len(virtual) > SHOES_LISTED:
-        yield f'<p class="soft small">And {len(virtual) - SHOES_LISTED:,} more shoes.</p>\n'
+    if tally.shoes_more:
+        yield f'<p class="soft small">And {tally.shoes_more:,} more, verified likewise.</p>\n'
 
 
 # ----------------------------------------------------------------------------------------------------- money

@@ -8,10 +8,13 @@ from typing import Final
 
 from schemas.events.base import Outcome
 from schemas.money import format_units
-from services.audit.core.facts import BetAccount, CoupAccount
+from services.audit.core.facts import BetAccount, CoupAccount, ShoeAccount
 from services.audit.core.odds import outcome_shares
 
 OUTCOMES: Final[tuple[Outcome, ...]] = ("banker", "player", "tie")
+
+
+SHOES_LISTED: Final = 100
 
 
 @dataclass(slots=True)
@@ -95,6 +98,22 @@ class Tally:
     """By table and shoe."""
     found: list[tuple[str, str, str]] = field(default_factory=list)
     """Anchor, coup and sentence of the first findings."""
+    shoes: list[ShoeAccount] = field(default_factory=list)
+    """Committed shoes: the first of them, and the first that are not as they were committed."""
+    shoes_wrong: int = 0
+    shoes_more: int = 0
+    """Verified shoes that are not listed."""
+
+    def add_shoe(self, shoe: ShoeAccount) -> None:
+        """Count a shoe that had a commitment."""
+        if shoe.commitment is None:
+            return
+        listed = len(self.shoes) < SHOES_LISTED if shoe.verified else self.shoes_wrong < SHOES_LISTED
+        self.shoes_wrong += not shoe.verified
+        if listed:
+            self.shoes.append(shoe)
+        else:
+            self.shoes_more += shoe.verified
 
     def add(self, coup: CoupAccount, anchor: str, decks: int | None) -> None:
         """Count a coup."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from services.runtime.ports import BusUnavailable, Delivery, Offsets, Record
-from services.runtime.sqlite import BUSY_SECONDS, configure
+from services.runtime.sqlite import BUSY_SECONDS, address_to_inspect, configure
 
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS topic (
@@ -63,7 +63,7 @@ class EmbeddedBus:
             self._connection.executescript(_SCHEMA)
 
     def _connect(self) -> sqlite3.Connection:
-        target = self._path.absolute().as_uri() + "?mode=ro" if self._read_only else str(self._path)
+        target = address_to_inspect(self._path) if self._read_only else str(self._path)
         connection = sqlite3.connect(
             target, uri=self._read_only, isolation_level=None, timeout=BUSY_SECONDS, check_same_thread=False
         )
@@ -106,7 +106,8 @@ class EmbeddedBus:
         after = -1
         if known is None:
             return
-        query, wanted = f"{_SELECT} AND topic_id = ? ORDER BY 1 LIMIT ?", (known,)
+        query = f"{_SELECT} AND topic_id = ? ORDER BY 1 LIMIT ?"
+        wanted: tuple[int | str, ...] = (known,)
         if key is not None:
             self._index_keys()
             query, wanted = _SELECT_OF_KEY, (known, key)
