@@ -61,7 +61,7 @@ class Chain:
                 "one of the two was changed"
             )
         place = stream.place
-        for each in {place, place_of(envelope.data)}:
+        for each in dict.fromkeys((place, place_of(envelope.data))):
             self._doubt(stream, each)
         self._room.report_at(
             "chain",

@@ -233,11 +233,10 @@ def _bets(bets: Sequence[BetAccount]) -> Iterable[str]:
     yield from (_bet(bet) for bet in bets)
     yield "</tbody>\n<tfoot>\n"
     for row in by_currency(bets):
-        net = row.returned - row.staked
         amounts = [row.amount(row.staked), row.amount(row.returned), row.amount(row.commission)]
         yield f'<tr><th scope="row" colspan="4">Total of {row.bets} {"bet" if row.bets == 1 else "bets"}, '
         yield f"{row.currency}</th>{''.join(map(number, amounts))}"
-        yield number(signed(net, row.exponent), coloured(net)) + "</tr>\n"
+        yield number(signed(row.net, row.exponent), coloured(row.net)) + "</tr>\n"
     yield "</tfoot></table></div>\n"
 
 

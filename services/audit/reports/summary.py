@@ -242,14 +242,16 @@ def _money(tally: Tally) -> Iterable[str]:
     head = header_row(["Spot"], ["Bets", "Staked", "Returned", "Commission", "House win"])
     yield '<div class="grid">\n'
     for currency, rows in tally.currencies():
-        yield (
-            f'<section class="sheet wide"><table class="money"><caption>{escape(currency)}. The house’s win '
-            f"is what was staked less what was returned; commission is inside it.</caption>{head}<tbody>\n"
-        )
+        total = total_of(row for _, row in rows)
+        caption = "The house’s win is what was staked less what was returned; commission is inside it."
+        if total.in_play:
+            caption += f" {total.amount(total.in_play)} is still in play and counts for nobody."
+        yield f'<section class="sheet wide"><table class="money"><caption>{escape(currency)}. {caption}'
+        yield f"</caption>{head}<tbody>\n"
         for spot, row in rows:
             yield f'<tr><th scope="row">{spot_name(spot)}</th>{_amounts(row)}</tr>\n'
-        total = _amounts(total_of(row for _, row in rows))
-        yield f'</tbody><tfoot><tr><th scope="row">Total</th>{total}</tr></tfoot></table></section>\n'
+        yield f'</tbody><tfoot><tr><th scope="row">Total</th>{_amounts(total)}</tr></tfoot></table>'
+        yield "</section>\n"
     yield "</div>\n"
 
 

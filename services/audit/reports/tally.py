@@ -27,6 +27,8 @@ class MoneyRow:
     staked: int = 0
     returned: int = 0
     commission: int = 0
+    net: int = 0
+    """What the players won; an open bet has won and lost nothing yet."""
 
     def add(self, bet: BetAccount) -> None:
         """Count a bet that was taken."""
@@ -34,11 +36,17 @@ class MoneyRow:
         self.staked += bet.stake
         self.returned += bet.returned
         self.commission += bet.commission
+        self.net += bet.net
+
+    @property
+    def in_play(self) -> int:
+        """Stakes of bets that have not ended."""
+        return self.staked - self.returned + self.net
 
     @property
     def house_win(self) -> int:
         """What the house kept. Commission is inside it: a smaller payout, never added again."""
-        return self.staked - self.returned
+        return -self.net
 
     def amount(self, units: int) -> str:
         """So many minor units of this row's currency."""
@@ -55,6 +63,7 @@ def total_of(rows: Iterable[MoneyRow]) -> MoneyRow:
         total.staked += row.staked
         total.returned += row.returned
         total.commission += row.commission
+        total.net += row.net
     return total
 
 
