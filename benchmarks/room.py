@@ -18,6 +18,7 @@ from schemas.events.wallet import CoupSettled
 from schemas.house import shipped_houses
 from services.room.embedded import Room
 from services.room.tables import Plan, VirtualTable, play
+from services.runtime.memory import calm_collector
 from services.runtime.ports_system import SeededIds, SeededRng, SystemClock
 from services.runtime.settings import Settings
 
@@ -88,6 +89,7 @@ def run(tables: int, coups: int, data: Path) -> dict[str, Any]:
 
 def main() -> None:
     """Read the arguments, run in a temporary folder, print."""
+    calm_collector()
     tables, coups = int(sys.argv[1]), int(sys.argv[2])
     with tempfile.TemporaryDirectory(prefix="sabot-bench-") as folder:
         print(json.dumps(run(tables, coups, Path(folder))))

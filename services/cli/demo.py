@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC
+from itertools import count
 from pathlib import Path
 from typing import Annotated
 
@@ -17,7 +18,7 @@ from services.cli.summary import print_findings, print_money, print_outcomes, pr
 from services.cli.verify import Listeners, document, run_verification
 from services.room.embedded import Room, Stalled
 from services.room.tables import Plan, VirtualTable, play
-from services.runtime.ports_system import SeededIds, SeededRng, SystemClock, SystemIds, SystemRng
+from services.runtime.ports_system import SeededRng, SystemClock, SystemRng
 from services.runtime.writer import WriterStopped
 
 _COUPS_A_SHOE = 80
@@ -75,17 +76,20 @@ def _plan(house: House, shoes: int, coups: int | None) -> Plan:
 
 
 def _play(house: House, plan: Plan, *, seats: int, seed: str | None, place: Path) -> None:
-    ids, rng = (SystemIds(), SystemRng()) if seed is None else (SeededIds(seed), SeededRng("shoe/" + seed))
+    # The seed is of cards and bets alone. Ids always come by chance: played twice into one directory, a seed
+    # would otherwise give new players the ids of old ones.
+    rng = SystemRng() if seed is None else SeededRng("shoe/" + seed)
     bettors = SeededRng("bets/" + (seed if seed is not None else SystemRng().token(16).hex()))
     expected = plan.coups or _COUPS_A_SHOE * (plan.shoes or 1)
-    with open_room(place, ids, rng) as room, progress("Playing", expected, "coups") as bar:
+    with open_room(place, rng=rng) as room, progress("Playing", expected, "coups") as bar:
         table = VirtualTable(room, _table_name(room), house, seats=seats, plan=plan, rng=bettors)
         play(room, [table], bar)
 
 
 def _table_name(room: Room) -> str:
     """A table of its own for every demonstration in one directory, since each may have another house."""
-    return f"T{len(room.game_state.tables) + 1}"
+    taken = {key.table for key in room.game_state.tables if key.operator == room.settings.operator}
+    return next(name for number in count(1) if (name := f"T{number}") not in taken)
 
 
 def _new_place(parent: Path) -> Path:

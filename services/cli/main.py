@@ -10,6 +10,7 @@ from typing import Final
 import typer
 
 from services.cli.console import errors, fail
+from services.runtime.memory import calm_collector
 
 _HELP: Final = (
     "Sabot, the event-sourced back office of a baccarat room: [b]game[/b] deals by the house's rules, "
@@ -51,7 +52,9 @@ def _nothing_by_itself() -> None:
 def run() -> None:
     """Run the command line; a failure that has words is said in one line."""
     try:
-        build(sys.argv[1] if len(sys.argv) > 1 else None)()
+        app = build(sys.argv[1] if len(sys.argv) > 1 else None)
+        calm_collector()
+        app()
     except KeyboardInterrupt:
         errors.print("\nstopped; what was committed is kept, and the same command goes on from there")
         sys.exit(130)

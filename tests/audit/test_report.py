@@ -225,6 +225,18 @@ def test_pairs_are_by_rank_and_not_by_value():
     assert 'class="dB"' in page_of(Story().open().coup("KS 4H 9C 4D"))[0]
 
 
+def test_rounds_that_are_shuffled_each_share_a_plate():
+    story = Story("de", source="virtual").open()
+    for number_ in range(1, 4):
+        story.load(f"R{number_}", seed=bytes([number_]) * 32).coup("", shoe=f"R{number_}", number=number_)
+        story.end(f"R{number_}", "every_round")
+    assert page_of(story)[0].count('class="bead"') == 1
+    story = Story().open().coup("K 2 9 5", shoe="A").coup("K 2 9 5", shoe="B")
+    text, page = page_of(story)
+    assert text.count('class="bead"') == 2
+    assert "Table T1, shoe A" in page.text
+
+
 def test_a_long_plate_goes_on_below():
     story = Story("de").open()
     for coup in range(1, 250):

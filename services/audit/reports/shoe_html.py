@@ -20,7 +20,7 @@ from services.audit.core.facts import BetAccount, CoupAccount, ShoeAccount
 from services.audit.core.tableau import TooFewCards, expected_play, rule_in_words, total
 from services.audit.reports import cards
 from services.audit.reports.markup import NAMES, badge, coloured, header_row, number, spot_name
-from services.audit.reports.summary import Facts, write_summary
+from services.audit.reports.summary import Facts, write_below, write_summary
 from services.audit.reports.tally import Tally, amount, by_currency, signed
 
 FINDINGS_LISTED: Final = 200
@@ -73,7 +73,7 @@ class ShoeReport:
         """Write a coup into the spool, and count it."""
         house = self._houses.get((account.table, account.house_number))
         anchor = f"c{self._tally.coups + 1}"
-        self._tally.add(account, anchor, None if house is None else house.shoe.decks)
+        self._tally.add(account, anchor, house)
         for words in account.findings:
             if len(self._tally.found) < FINDINGS_LISTED:
                 self._tally.found.append((anchor, _title_of(account), words))
@@ -104,6 +104,7 @@ class ShoeReport:
         self._spool.seek(0)
         shutil.copyfileobj(self._spool, self._out)
         self._spool.close()
+        write_below(self._out, self._tally)
         write(
             "<footer><p>Written by Sabot’s audit from the recorded events alone: cards, draws, results and "
             "payments were worked out again from audit’s own formulation of the rules, which shares no code "

@@ -17,6 +17,8 @@ from services.audit.reports.tally import OUTCOMES, Bead, MoneyRow, Tally, signed
 BEAD_ROWS: Final = 6
 BEAD_COLUMNS_MAX: Final = 40
 """A plate with more columns goes on below."""
+SHOES_ABOVE_MAX: Final = 3
+"""With more shoes than this the list of them comes behind the coups."""
 _CELL: Final = 26
 
 _ICON: Final = '<svg viewBox="0 0 24 24" aria-hidden="true">{}</svg>'
@@ -49,6 +51,18 @@ def write_summary(out: TextIO, facts: Facts, tally: Tally) -> None:
     out.write("</div>\n")
     out.writelines(_money(tally))
     out.writelines(_bead_plates(tally))
+    if len(tally.shoes) <= SHOES_ABOVE_MAX:
+        write_shoes(out, tally)
+
+
+def write_below(out: TextIO, tally: Tally) -> None:
+    """What stands under the coups because there is too much of it to stand above them."""
+    if len(tally.shoes) > SHOES_ABOVE_MAX:
+        write_shoes(out, tally)
+
+
+def write_shoes(out: TextIO, tally: Tally) -> None:
+    """Commitment, entropy and seed of every virtual shoe."""
     out.writelines(_shoes(tally))
 
 
@@ -273,7 +287,8 @@ def _bead_plates(tally: Tally) -> Iterable[str]:
     for (table, shoe), beads in tally.beads.items():
         yield '<section class="sheet wide below">'
         if several:
-            yield f"<h3>Table {escape(table)}, shoe {escape(shoe)}</h3>"
+            of_shoe = f", shoe {escape(shoe)}" if shoe else ""
+            yield f"<h3>Table {escape(table)}{of_shoe}</h3>"
         block = BEAD_ROWS * BEAD_COLUMNS_MAX
         for start in range(0, len(beads), block):
             yield from _plate(beads[start : start + block])

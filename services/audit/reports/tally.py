@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from schemas.events.base import Outcome
+from schemas.house import House, Shuffle
 from schemas.money import format_units
 from services.audit.core.facts import BetAccount, CoupAccount, ShoeAccount
 from services.audit.core.odds import outcome_shares
@@ -104,7 +105,7 @@ class Tally:
     money: dict[tuple[str, str], MoneyRow] = field(default_factory=dict)
     """By currency and spot."""
     beads: dict[tuple[str, str], list[Bead]] = field(default_factory=dict)
-    """By table and shoe."""
+    """By table and shoe; without a shoe where every round is one of its own."""
     found: list[tuple[str, str, str]] = field(default_factory=list)
     """Anchor, coup and sentence of the first findings."""
     shoes: list[ShoeAccount] = field(default_factory=list)
@@ -124,8 +125,8 @@ class Tally:
         else:
             self.shoes_more += shoe.verified
 
-    def add(self, coup: CoupAccount, anchor: str, decks: int | None) -> None:
-        """Count a coup."""
+    def add(self, coup: CoupAccount, anchor: str, house: House | None) -> None:
+        """Count a coup, played by this house."""
         self.coups += 1
         self.void += coup.status == "void"
         self.verdicts[coup.verdict] += 1
@@ -139,9 +140,11 @@ class Tally:
             self.outcomes[coup.outcome] += 1
             self.naturals += coup.natural
             self.cards += len(coup.dealt)
-            if decks is not None:
-                self.by_decks[decks] = self.by_decks.get(decks, 0) + 1
-            self.beads.setdefault((coup.table, coup.shoe), []).append(
+            shoe = coup.shoe
+            if house is not None:
+                self.by_decks[house.shoe.decks] = self.by_decks.get(house.shoe.decks, 0) + 1
+                shoe = "" if house.shoe.shuffle is Shuffle.EVERY_ROUND else shoe
+            self.beads.setdefault((coup.table, shoe), []).append(
                 Bead(
                     anchor,
                     coup.coup,
