@@ -11,9 +11,9 @@ _ALLOCATIONS_BEFORE_COLLECTION: Final = 50_000
 def calm_collector() -> None:
     """Let the cyclic collector run less often, and leave alone what was there at the start.
 
-    Events and rows hold no cycles and die by their reference counts; with Python's default of a collection every
-    700 allocations the collector walks over all of them again and again, for an eighth of the whole time
-    (``make bench``). For a program's entry point: a library must not decide this for others.
+    Events and rows hold no cycles and die by their reference counts; with Python's default of a collection
+    every 700 allocations the collector walks over all of them again and again, for an eighth of the whole
+    time (``make bench``). For a program's entry point: a library must not decide this for others.
     """
     gc.collect()
     gc.freeze()

@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from schemas.envelope import Recorded, decode
@@ -47,7 +47,7 @@ def ggr(world: World) -> int:
     return -sum(trial_balance(world).get(number, 0) for number in GAMING)
 
 
-# --------------------------------------------------------------------------------------------- golden examples
+# ------------------------------------------------------------------------------------------- golden examples
 
 
 def test_the_trial_balance_of_the_reference(world):
@@ -65,7 +65,7 @@ def test_the_trial_balance_of_the_reference(world):
 
 
 def test_the_five_rounds_of_the_reference(world):
-    """Wallet reference, 2.4: handle 31,000, payouts 38,500, GGR -7,500, and the players' net is the opposite."""
+    """Wallet reference, 2.4: handle 31,000, payouts 38,500, GGR -7,500, and the players win as much."""
     world.open_table(coups=5)
     world.deposit("Ann", 100_000)
     for coup, (spot, stake) in enumerate(
@@ -137,7 +137,7 @@ def test_one_player_on_several_spots_is_paid_in_one_line(world):
     }
 
 
-# ---------------------------------------------------------------------------------------- what a ledger refuses
+# ------------------------------------------------------------------------------------- what a ledger refuses
 
 
 def line(number: str, amount: int, party: str | None = None, currency: str = "EUR") -> Posting:
@@ -168,14 +168,16 @@ def test_a_line_that_comes_to_nothing_is_not_written():
     assert [(each.ledger, each.amount) for each in settling.entry()] == [(IN_PLAY, 100), (CASH, -100)]
 
 
-# --------------------------------------------------------------------------- what holds whatever people do
+# ----------------------------------------------------------------------------- what holds whatever people do
+
+# Not shrunk: each try opens databases, and forty steps can be read as they are.
+AS_FOUND = (Phase.explicit, Phase.reuse, Phase.generate)
 
 Step = tuple[str, int, int, int]
 STEPS = st.lists(
     st.tuples(
         st.sampled_from(
-            ["deposit", "bet", "bet", "bet", "bet", "repeat", "batch", "close", "conclude", "conclude"]
-            + ["void", "open", "restart", "again"]
+            "deposit bet bet bet bet repeat batch close conclude conclude void open restart again".split()
         ),
         st.integers(0, 11),
         st.integers(1, 2_000),
@@ -272,7 +274,7 @@ class Story:
         if ended:
             coup = ended[which % len(ended)]
             again = self.world.game.conclude(coup, self.outcomes[coup])  # type: ignore[arg-type]
-            self.world.hear(self.world.game.stream.record(1 + which), again, again)
+            self.world.hear(self.world.game.stream.record(1 + which % 5), again, again)
 
     def _restart(self, *_: int) -> None:
         self.world.restart()
@@ -286,7 +288,7 @@ def told(steps: Sequence[Step], check: Callable[[Story], None]) -> None:
         check(story)
 
 
-@settings(max_examples=50)
+@settings(max_examples=50, phases=AS_FOUND)
 @given(STEPS)
 def test_the_invariants_hold_at_every_position(steps):
     told(steps, check_invariants)
@@ -356,7 +358,7 @@ def _net(bet: Any) -> int:
     return winnings - ((winnings * 5 + 50) // 100 if bet.spot == "banker" else 0)
 
 
-@settings(max_examples=30)
+@settings(max_examples=30, phases=AS_FOUND)
 @given(STEPS)
 def test_every_bet_ends_once_and_as_its_coup_did(steps):
     told(steps, check_ends)
@@ -376,7 +378,7 @@ def check_ends(story: Story) -> None:
     assert ends == {}, "nothing ended that was not accepted"
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, phases=AS_FOUND)
 @given(STEPS)
 def test_the_tables_are_made_again_from_the_events_alone(steps):
     told(steps, check_rebuilt)
@@ -416,7 +418,7 @@ def test_the_story_reaches_what_it_should(tmp_path):
     """Random steps that never settle or refuse anything would prove nothing."""
     steps: list[Step] = [("deposit", n, 1_000, n) for n in range(6)]
     steps += [("bet", n, 300 + n, n % 6) for n in range(12)] + [("batch", 2, 100, 1), ("restart", 0, 1, 0)]
-    steps += [("repeat", 3, 77, 0), ("repeat", 3, 77, 1), ("close", 0, 1, 0), ("bet", 3, 50, 2)]
+    steps += [("repeat", 3, 77, 0), ("repeat", 3, 77, 1), ("close", 0, 1, 0), ("bet", 2, 50, 2)]
     steps += [("conclude", n, 1, 0) for n in range(2)] + [("void", 1, 1, 0), ("again", 0, 1, 0)]
     with World(tmp_path) as world:
         story = Story(world)
