@@ -24,6 +24,7 @@ class AuditMetrics:
         )
         self.verified = verifications.labels("verified")
         self.discrepancies = verifications.labels("discrepancy")
+        self.findings = Counter("audit_findings_total", "Findings of any kind.", registry=registry)
         self.open_coups = Gauge("audit_unsettled_coups", "Coups that have no verdict yet.", registry=registry)
 
 
@@ -83,9 +84,12 @@ class AuditService:
     def _count(self) -> None:
         if self.metrics is None:
             return
+        failed = set()
         for event in self._said:
             if isinstance(event.data, CoupVerified):
                 self.metrics.verified.inc()
             elif isinstance(event.data, DiscrepancyFound):
-                self.metrics.discrepancies.inc()
+                self.metrics.findings.inc()
+                failed.add((event.data.table, event.data.shoe, event.data.coup))
+        self.metrics.discrepancies.inc(sum(coup is not None for _, _, coup in failed))
         self.metrics.open_coups.set(self.verifier.open_coups)

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
+from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlmodel import Field, SQLModel
 
 from schemas.envelope import Recorded
@@ -85,6 +86,7 @@ _VERDICT: Final = table_of(VerdictRow)
 _FINDING: Final = table_of(FindingRow)
 
 _INSERT_EVIDENCE: Final = sa.insert(_EVIDENCE)
+_FIRST_VERDICT: Final = sqlite_insert(_VERDICT).on_conflict_do_nothing()
 _DROP_PIECE: Final = sa.delete(_PIECE).where(
     _PIECE.c.kind == sa.bindparam("the_kind"), _PIECE.c.key == sa.bindparam("the_key")
 )
@@ -174,13 +176,17 @@ def save_pieces(db: Connection, changes: Iterable[Change]) -> None:
 
 
 def save_said(db: Connection, events: Sequence[Recorded[Any]]) -> None:
-    """Project audit's own events: a verdict a coup, and the findings."""
+    """Project audit's own events: the first verdict of every coup, and the findings.
+
+    What is found about a coup after its verdict is a finding, and does not change the verdict.
+    """
     verdicts: dict[tuple[str, str, str, int], dict[str, Any]] = {}
     findings = []
     for event in events:
         data = event.data
         if isinstance(data, CoupVerified):
-            verdicts[data.operator, data.table, data.shoe, data.coup] = _verdict(event, "verified")
+            key = (data.operator, data.table, data.shoe, data.coup)
+            verdicts.setdefault(key, _verdict(event, "verified"))
         elif isinstance(data, DiscrepancyFound):
             findings.append(
                 {
@@ -195,9 +201,9 @@ def save_said(db: Connection, events: Sequence[Recorded[Any]]) -> None:
             )
             if data.table is not None and data.shoe is not None and data.coup is not None:
                 key = (data.operator, data.table, data.shoe, data.coup)
-                verdicts[key] = _verdict(event, "discrepancy")
+                verdicts.setdefault(key, _verdict(event, "discrepancy"))
     if verdicts:
-        upsert(db, _VERDICT, verdicts.values())
+        db.execute(_FIRST_VERDICT, list(verdicts.values()))
     if findings:
         db.execute(sa.insert(_FINDING), findings)
 

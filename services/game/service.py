@@ -59,7 +59,7 @@ class GameService:
         return table is not None and key.shoe in table.live
 
     def _cannot_be_over(self, key: CoupKey) -> bool:
-        """Whether memory alone tells that no such coup has ended: it is open, or its number is still to come."""
+        """Whether memory alone tells that no such coup has ended: it is open, or still to come."""
         table = self.state.tables.get(TableKey(key.operator, key.table))
         if table is None:
             return True
