@@ -10,23 +10,25 @@ Nothing is written, and memory does not grow with the number of coups.
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from heapq import merge
 from itertools import chain
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from schemas.envelope import DecodeError, Recorded, UnknownType, decode
+from schemas.envelope import DecodeError, Recorded, UnknownType, decode, hash_of
 from schemas.events.audit import CoupVerified, DiscrepancyFound, Turnover
-from schemas.events.base import Payload
+from schemas.events.base import Payload, audit_stream
 from schemas.house import House
 from services.audit import store
 from services.audit.core.bytework import links_of, place_records
@@ -43,6 +45,10 @@ PRODUCERS: Final = ("game", "wallet", "audit")
 BUS_DATABASE: Final = "bus.db"
 FINDINGS_KEPT: Final = 1_000
 """So many findings are kept in full; all are counted."""
+
+T = TypeVar("T")
+
+_OPERATOR: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 Progress = Callable[[int, int], None]
 """Told how many events of how many were read. Every event is read twice."""
@@ -93,14 +99,18 @@ def verify(data: Path, listener: Listener | None = None, progress: Progress | No
     Raises:
         NothingToVerify: ``data`` is no data directory, or one of its databases is not there.
     """
-    for name in (*(f"{producer}.db" for producer in PRODUCERS), BUS_DATABASE):
-        if not (data / name).is_file():
-            raise NothingToVerify(f"{data} has no {name}: run 'sabot demo' or 'sabot ingest' there first")
+    names = (*map(_database_of, PRODUCERS), BUS_DATABASE)
+    missing = [name for name in names if not (data / name).is_file()]
+    if len(missing) == len(names):
+        raise NothingToVerify(f"{data} has no {missing[0]}: run 'sabot demo' or 'sabot ingest' there first")
+    if missing:
+        lost = f"{data} has lost {' and '.join(missing)}, and has the other databases"
+        raise NothingToVerify(f"{lost}: without all of them nothing can be compared")
     with ExitStack() as stack:
         bus = EmbeddedBus(data / BUS_DATABASE, read_only=True)
         stack.callback(bus.close)
         stores = {
-            producer: stack.enter_context(open_sqlite_to_inspect(data / f"{producer}.db").connect())
+            producer: stack.enter_context(open_sqlite_to_inspect(data / _database_of(producer)).connect())
             for producer in PRODUCERS
         }
         return _Run(bus, stores, listener, progress or (lambda done, total: None)).run()
@@ -153,6 +163,97 @@ def _sum(so_far: Turnover | None, row: Turnover) -> Turnover:
     )
 
 
+class _Damaged(Exception):
+    """A database file that SQLite cannot read. ``file`` is its name."""
+
+    def __init__(self, file: str, error: Exception) -> None:
+        super().__init__(f"{file} is damaged: {str(error).splitlines()[0]}")
+        self.file = file
+
+
+@contextmanager
+def _reading(file: str) -> Iterator[None]:
+    """Errors in here are damage to this file: SQLite's own, and what cannot stand there."""
+    try:
+        yield
+    except (sa.exc.DatabaseError, sqlite3.DatabaseError, ValueError) as error:
+        raise _Damaged(file, error) from error
+
+
+def _read(file: str, rows: Iterable[T]) -> Iterator[T]:
+    """Rows that are read from this file as they are asked for."""
+    with _reading(file):
+        yield from rows
+
+
+def _numbered(file: str, rows: Iterable[tuple[int, T]]) -> Iterator[tuple[int, T]]:
+    """As ``_read``, of rows with a sequence: SQLite would keep anything in its place."""
+    for row in _read(file, rows):
+        if type(row[0]) is not int or row[0] < 0:
+            raise _Damaged(file, ValueError(f"an event has {row[0]!r:.40} for its sequence"))
+        yield row
+
+
+class _Verdicts:
+    """Audit's recorded verdicts, held against those of this replay; each waits only for its counterpart."""
+
+    def __init__(self) -> None:
+        self._ours: dict[tuple[str, str, str, int], CoupVerified] = {}
+        self._recorded: dict[tuple[str, str, str, int], Recorded[CoupVerified]] = {}
+
+    def come_to(self, verdict: CoupVerified, *, more: bool) -> Iterator[DiscrepancyFound]:
+        """This replay verified a coup. ``more``: audit's stream goes on, and may say the same."""
+        recorded = self._recorded.pop(_coup_key(verdict), None)
+        if recorded is not None:
+            yield from _unlike(recorded, verdict)
+        elif more:
+            self._ours[_coup_key(verdict)] = verdict
+
+    def read(self, event: Recorded[CoupVerified]) -> Iterator[DiscrepancyFound]:
+        """Audit had recorded a coup as verified."""
+        ours = self._ours.pop(_coup_key(event.data), None)
+        if ours is None:
+            self._recorded[_coup_key(event.data)] = event
+        else:
+            yield from _unlike(event, ours)
+
+    def forget(self, operator: str) -> None:
+        """Audit has recorded nothing more of this operator: nothing is left to wait for."""
+        for key in [key for key in self._ours if key[0] == operator]:
+            del self._ours[key]
+
+    def left(self) -> Iterator[DiscrepancyFound]:
+        """What was recorded, and the replay did not come to."""
+        for event in self._recorded.values():
+            coup = event.data
+            which = f"coup {coup.coup} of shoe {coup.shoe}"
+            words = f"audit recorded {which} as verified, and its events do not say so"
+            yield _about_verdict(event, words)
+
+
+def _coup_key(verdict: CoupVerified) -> tuple[str, str, str, int]:
+    return verdict.operator, verdict.table, verdict.shoe, verdict.coup
+
+
+def _unlike(event: Recorded[CoupVerified], ours: CoupVerified) -> Iterator[DiscrepancyFound]:
+    if event.data == ours:
+        return
+    differing = [
+        name for name in CoupVerified.model_fields if getattr(event.data, name) != getattr(ours, name)
+    ]
+    coup = event.data
+    which = f"coup {coup.coup} of shoe {coup.shoe}"
+    words = f"audit verified {which} with another {', '.join(differing)} than it has now"
+    yield _about_verdict(event, words)
+
+
+def _about_verdict(event: Recorded[CoupVerified], words: str) -> DiscrepancyFound:
+    coup = event.data
+    return _fault(event.stream, "verdict", words, event.sequence).model_copy(
+        update={"table": coup.table, "shoe": coup.shoe, "coup": coup.coup}
+    )
+
+
 class _Run:
     def __init__(
         self, bus: Bus, stores: dict[str, Connection], listener: Listener | None, progress: Progress
@@ -161,22 +262,24 @@ class _Run:
         self.result = Verification()
         self._verifier = Verifier(_Tally(self.result, listener))
         self._heads: dict[str, StreamHead] = {}
-        self._not_as_written: set[tuple[str, int]] = set()
-        """Places (stream, sequence) at which the bus does not have what was written."""
+        self._streams: list[str] = []
+        self._not_as_written: set[str] = set()
+        """Hashes of what the bus has instead of what was written, or beside it."""
         self._passed: dict[str, int] = {}
         """The last sequence of each stream that the verifier has seen."""
         self._found: set[tuple[str, str, int, str]] = set()
         """Every finding in brief, so that audit's own, when the replay comes to it, is not counted again."""
+        self._verdicts = _Verdicts()
+        self._unreadable: set[str] = set()
+        """Names of damaged files."""
         self._done = 0
 
     def run(self) -> Verification:
         result = self.result
         for producer, db in self._stores.items():
-            try:
-                self._heads.update((head.stream, head) for head in read_heads(db))
-            except sa.exc.DatabaseError as error:
-                self._damaged(producer, f"{producer}.db", error)
-        streams = self._all_streams()
+            for head in self._all_of(_database_of(producer), partial(_checked_heads, db)):
+                self._heads[str(head.stream)] = head
+        self._streams = streams = self._all_streams()
         result.streams = len(streams)
         result.events = sum(head.sequence for head in self._heads.values())
         for stream in streams:
@@ -192,9 +295,10 @@ class _Run:
 
     def _all_streams(self) -> list[str]:
         streams = set(self._heads)
-        streams.update(self._guarded("audit", lambda: store.evidence_streams(self._stores["audit"]), []))
+        recorded = partial(store.evidence_streams, self._stores["audit"])
+        streams.update(map(str, self._all_of(_database_of("audit"), recorded)))
         for producer in PRODUCERS:
-            for key in self._bus.keys(f"{producer}.events"):
+            for key in self._all_of(BUS_DATABASE, partial(self._bus.keys, f"{producer}.events")):
                 streams.add(key if producer == "game" else f"{producer}/{key}")
         return sorted(streams)
 
@@ -203,41 +307,56 @@ class _Run:
         if producer not in self._stores:
             self._find(_fault(stream, "stream", f"{stream} is no stream of game, wallet or audit"))
             return
+        own, record = _database_of(producer), _database_of("audit")
+        if own in self._unreadable:
+            return
         head = self._heads.get(stream)
-        audit = self._stores["audit"]
-        bodies = (each.body for each in self._bus.read(topic_of(stream), key_of(stream)))
+        events = read_stream(self._stores[producer], stream)
         try:
             differences = compare(
                 stream,
-                store=self._counted(read_stream(self._stores[producer], stream)),
-                bus=place_records(stream, bodies),
-                record=store.read_evidence(audit, stream),
+                store=self._counted(_numbered(own, events)),
+                bus=None if BUS_DATABASE in self._unreadable else place_records(stream, self._on_bus(stream)),
+                record=None if record in self._unreadable else _numbered(record, self._evidence(stream)),
                 store_head=None if head is None else Head(head.sequence, head.hash),
-                known=lambda sequence: store.evidence_of(audit, stream, sequence),
+                known=partial(self._recorded_hash, stream),
             )
             for difference in differences:
                 self._differs(difference)
-        except (sa.exc.DatabaseError, sqlite3.DatabaseError) as error:
-            self._damaged(producer, stream, error)
+        except _Damaged as damage:
+            self._damaged(damage)
+
+    def _on_bus(self, stream: str) -> Iterator[bytes]:
+        records = _read(BUS_DATABASE, self._bus.read(topic_of(stream), key_of(stream)))
+        return (each.body for each in records)
+
+    def _evidence(self, stream: str) -> Iterator[tuple[int, str]]:
+        return store.read_evidence(self._stores["audit"], stream)
+
+    def _recorded_hash(self, stream: str, sequence: int) -> str | None:
+        if _database_of("audit") in self._unreadable:
+            return None
+        with _reading(_database_of("audit")):
+            return store.evidence_of(self._stores["audit"], stream, sequence)
 
     def _differs(self, difference: Difference) -> None:
         if difference.harmless:
             return
-        if difference.place == BUS:
-            self._not_as_written.add((difference.stream, difference.sequence))
+        if difference.place == BUS and difference.recorded:
+            self._not_as_written.add(difference.recorded)
         self._find(difference.finding(_operator_of(difference.stream)))
 
     # The second pass: what the events say.
 
     def _replay(self) -> None:
         try:
-            for delivery in self._in_order():
+            for delivery in _read(BUS_DATABASE, self._in_order()):
                 self._take(delivery)
-            for stream, head in sorted(self._heads.items()):
-                self._fill(stream, head.sequence + 1)
-        except (sa.exc.DatabaseError, sqlite3.DatabaseError) as error:
-            self._damaged("audit", "the replay", error)
-        for payload in self._verifier.finish():
+        except _Damaged as damage:
+            self._damaged(damage)
+        for stream, head in sorted(self._heads.items()):
+            self._fill(stream, head.sequence + 1)
+        for payload in chain(self._verifier.finish(), self._verdicts.left()):
             self._said(payload)
 
     def _in_order(self) -> Iterator[Delivery]:
@@ -251,21 +370,27 @@ class _Run:
             return
         stream, sequence, _ = links
         due = self._passed.get(stream, 0) + 1
-        if sequence > due or (stream, sequence) in self._not_as_written:
-            self._fill(stream, sequence + 1)
+        if self._not_as_written and hash_of(delivery.body) in self._not_as_written:
+            return
+        if sequence > due:
+            self._fill(stream, sequence)
         if self._passed.get(stream, 0) < sequence:
             self._observe(stream, sequence, delivery.body)
 
     def _fill(self, stream: str, before: int) -> None:
         """Read from the producer's store what the bus does not have, up to a sequence."""
         due = self._passed.get(stream, 0) + 1
-        producer = self._stores.get(stream.split("/", 1)[0])
-        if due >= before or producer is None:
+        name = stream.split("/", 1)[0]
+        if due >= before or name not in self._stores or _database_of(name) in self._unreadable:
             return
-        for sequence, body in read_stream(producer, stream, due):
-            if sequence >= before:
-                break
-            self._observe(stream, sequence, body)
+        try:
+            events = read_stream(self._stores[name], stream, due)
+            for sequence, body in _numbered(_database_of(name), events):
+                if sequence >= before:
+                    break
+                self._observe(stream, sequence, body)
+        except _Damaged as damage:
+            self._damaged(damage)
 
     def _observe(self, stream: str, sequence: int, body: bytes) -> None:
         self._passed[stream] = sequence
@@ -279,14 +404,23 @@ class _Run:
             self._find(_fault(stream, "unreadable", f"event {sequence} of {stream}: {reason}", sequence))
             return
         else:
-            payloads = chain(self._verifier.observe(event), self._recorded_finding(event))
+            payloads = chain(self._verifier.observe(event), self._recorded(event))
         for payload in payloads:
             self._said(payload)
 
-    def _recorded_finding(self, event: Recorded[Any]) -> Iterator[Payload]:
-        """A finding that audit made while it ran, unless this replay comes to it by itself."""
+    def _recorded(self, event: Recorded[Any]) -> Iterator[Payload]:
+        """What audit said while it ran: a finding, unless this replay comes to it by itself; a verdict."""
         if isinstance(event.data, DiscrepancyFound) and not self._known(event.data):
             yield event.data
+        elif isinstance(event.data, CoupVerified):
+            yield from self._verdicts.read(event)
+        if event.stream.startswith("audit/") and not self._goes_on(event.stream):
+            self._verdicts.forget(_operator_of(event.stream))
+
+    def _goes_on(self, stream: str) -> bool:
+        """Whether more of a stream is to come; where nobody tells its end, any place that has it counts."""
+        head = self._heads.get(stream)
+        return stream in self._streams if head is None else self._passed.get(stream, 0) < head.sequence
 
     def _known(self, finding: DiscrepancyFound) -> bool:
         return (finding.check, finding.stream, finding.sequence, finding.words) in self._found
@@ -296,6 +430,9 @@ class _Run:
             self._find(payload)
         else:
             assert isinstance(payload, CoupVerified), "the verifier says nothing else"
+            more = self._goes_on(audit_stream(payload.operator))
+            for finding in self._verdicts.come_to(payload, more=more):
+                self._find(finding)
 
     # Helpers.
 
@@ -305,16 +442,22 @@ class _Run:
         if len(self.result.findings) < FINDINGS_KEPT:
             self.result.findings.append(finding)
 
-    def _damaged(self, producer: str, what: str, error: Exception) -> None:
-        reason = str(error).splitlines()[0]
-        self._find(_fault(f"{producer}/", "database", f"{what}: the database file is damaged: {reason}"))
+    def _damaged(self, damage: _Damaged) -> None:
+        """One finding a file, however often it cannot be read."""
+        if damage.file not in self._unreadable:
+            self._unreadable.add(damage.file)
+            self._find(_fault(damage.file, "database", str(damage)))
 
-    def _guarded(self, producer: str, read: Callable[[], list[str]], otherwise: list[str]) -> list[str]:
+    def _all_of(self, file: str, read: Callable[[], Iterable[T]]) -> list[T]:
+        """Everything that is asked for; nothing where the file is damaged, which is then found."""
+        if file in self._unreadable:
+            return []
         try:
-            return read()
-        except sa.exc.DatabaseError as error:
-            self._damaged(producer, f"{producer}.db", error)
-            return otherwise
+            with _reading(file):
+                return list(read())
+        except _Damaged as damage:
+            self._damaged(damage)
+            return []
 
     def _counted(self, events: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
         for event in events:
@@ -327,9 +470,21 @@ class _Run:
             self._progress(self._done, 2 * self.result.events)
 
 
+def _checked_heads(db: Connection) -> list[StreamHead]:
+    heads = read_heads(db)
+    for head in heads:
+        if type(head.sequence) is not int or head.sequence < 0:
+            raise ValueError(f"stream {head.stream} has {head.sequence!r:.40} for its last sequence")
+    return heads
+
+
+def _database_of(producer: str) -> str:
+    return f"{producer}.db"
+
+
 def _operator_of(stream: str) -> str:
     name = stream.partition("/")[2].split(".", 1)[0]
-    return name or "unknown"
+    return name if _OPERATOR.fullmatch(name) else "unknown"
 
 
 def _fault(stream: str, check: str, words: str, sequence: int = 0) -> DiscrepancyFound:

@@ -51,7 +51,7 @@ def progress(what: str, total: int | None, unit: str) -> Iterator[Any]:
         TextColumn(unit),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=errors, transient=True) as bar:
+    with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bar:
         task = bar.add_task(what, total=total)
 
         def moved(done: int, of: int | None = None) -> None:

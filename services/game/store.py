@@ -6,7 +6,7 @@ events and never made again from them. All else is a projection.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -26,6 +26,7 @@ from services.game.core.state import (
     TableKey,
 )
 from services.runtime.inbox import upsert
+from services.runtime.lookup import Lookup
 from services.runtime.tables import table_of
 
 
@@ -117,11 +118,8 @@ _TABLES: Final = TypeAdapter(Table)
 _SHOES: Final = TypeAdapter(Shoe)
 _TABLES_APART: Final = TypeAdapter(dict[str, Any])
 _HOUSES_APART: Final = {"house", "opened_with"}
-_SHOE_KEY: Final = (_SHOE.c.operator, _SHOE.c.table_name, _SHOE.c.shoe)
-_COUP_KEY: Final = (_COUP.c.operator, _COUP.c.table_name, _COUP.c.shoe, _COUP.c.coup)
-_FIND_SHOES: Final = sa.select(_SHOE).where(sa.tuple_(*_SHOE_KEY).in_(sa.bindparam("keys", expanding=True)))
-_FIND_COUPS: Final = sa.select(_COUP).where(sa.tuple_(*_COUP_KEY).in_(sa.bindparam("keys", expanding=True)))
-_IN_ONE_QUERY: Final = 200
+_SHOE_LOOKUP: Final = Lookup(_SHOE, "operator", "table_name", "shoe")
+_COUP_LOOKUP: Final = Lookup(_COUP, "operator", "table_name", "shoe", "coup")
 
 
 def load_state(db: Connection) -> GameState:
@@ -179,28 +177,26 @@ def find_undealt_cards(db: Connection, key: CoupKey) -> tuple[str, ...] | None:
 
 def find_shoes(db: Connection, keys: Iterable[ShoeKey]) -> dict[ShoeKey, Shoe]:
     """The shoes among these keys that there are."""
-    found = {}
-    for some in _portions(keys):
-        for row in db.execute(_FIND_SHOES, {"keys": some}):
-            found[ShoeKey(row.operator, row.table_name, row.shoe)] = _SHOES.validate_json(row.state)
-    return found
+    return {
+        ShoeKey(row.operator, row.table_name, row.shoe): _SHOES.validate_json(row.state)
+        for row in _SHOE_LOOKUP.find(db, keys)
+    }
 
 
 def find_coups(db: Connection, keys: Iterable[CoupKey]) -> dict[CoupKey, EndedCoup]:
     """The coups among these keys that are over."""
-    found = {}
-    for some in _portions(keys):
-        for row in db.execute(_FIND_COUPS, {"keys": some}):
-            found[CoupKey(row.operator, row.table_name, row.shoe, row.coup)] = EndedCoup(
-                status=row.status,
-                cards=tuple(row.cards.split()),
-                dealer_seat=row.dealer_seat,
-                house_number=row.house_number,
-                outcome=row.outcome,
-                player_total=row.player_total,
-                banker_total=row.banker_total,
-            )
-    return found
+    return {
+        CoupKey(row.operator, row.table_name, row.shoe, row.coup): EndedCoup(
+            status=row.status,
+            cards=tuple(row.cards.split()),
+            dealer_seat=row.dealer_seat,
+            house_number=row.house_number,
+            outcome=row.outcome,
+            player_total=row.player_total,
+            banker_total=row.banker_total,
+        )
+        for row in _COUP_LOOKUP.find(db, keys)
+    }
 
 
 def find_house(db: Connection, operator: str, table: str, number: int) -> House | None:
@@ -216,11 +212,6 @@ def count_shoes(db: Connection, operator: str, table: str) -> int:
     """How many shoes a table has had."""
     query = sa.select(sa.func.count()).where(_SHOE.c.operator == operator, _SHOE.c.table_name == table)
     return db.scalar(query) or 0
-
-
-def _portions(keys: Iterable[Any]) -> Iterator[list[Any]]:
-    every = list(dict.fromkeys(keys))
-    return (every[start : start + _IN_ONE_QUERY] for start in range(0, len(every), _IN_ONE_QUERY))
 
 
 def save_changes(db: Connection, changes: Changes) -> None:

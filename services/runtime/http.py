@@ -33,6 +33,7 @@ _STATUS: Final[Mapping[str, int]] = {
     "ACCOUNT_UNKNOWN": 404,
 }
 _RETRYABLE: Final = frozenset({"TEMPORARY", "COUP_UNKNOWN", "TABLE_BUSY", "RESULT_UNKNOWN"})
+_PATIENCE_SECONDS: float = 5.0
 _PROBLEM: Final = "application/problem+json"
 
 
@@ -104,7 +105,8 @@ async def ask(writer: Writer[C], command: C) -> Any:
         Refusal: it was refused, or could not be committed in time (``TEMPORARY``).
     """
     try:
-        return await asyncio.wait_for(asyncio.wrap_future(writer.submit(command)), timeout=5.0)
+        answer = asyncio.wrap_future(writer.submit(command))
+        return await asyncio.wait_for(answer, timeout=_PATIENCE_SECONDS)
     except TimeoutError:
-        words = "no answer in five seconds: the outcome is unknown, ask again with the same id"
+        words = f"no answer in {_PATIENCE_SECONDS:g} s: the outcome is unknown, ask again with the same id"
         raise Refusal("TEMPORARY", "", words) from None

@@ -19,6 +19,7 @@ from schemas.house import House
 from schemas.money import format_amount
 from schemas.refusal import Refusal
 from services.runtime.inbox import upsert
+from services.runtime.lookup import Lookup
 from services.runtime.tables import MinorUnits, StreamRow, table_of
 from services.wallet.core.ledger import BETS_IN_PLAY, PLAYER_CASH, Ledger, Line
 from services.wallet.core.state import (
@@ -179,16 +180,9 @@ _DROP_BALANCE: Final = sa.delete(_BALANCE).where(
     _BALANCE.c.party == sa.bindparam("the_party"),
     _BALANCE.c.currency == sa.bindparam("the_currency"),
 )
-_FIND_TRANSACTIONS: Final = sa.select(_TRANSACTION).where(
-    sa.tuple_(_TRANSACTION.c.tx, _TRANSACTION.c.account).in_(sa.bindparam("keys", expanding=True))
-)
-_COUP_KEY: Final = (_COUP.c.operator, _COUP.c.table_name, _COUP.c.shoe, _COUP.c.coup)
-_FIND_COUPS: Final = sa.select(*_COUP_KEY, _COUP.c.phase, _COUP.c.version).where(
-    sa.tuple_(*_COUP_KEY).in_(sa.bindparam("keys", expanding=True))
-)
-_FIND_REFERENCES: Final = sa.select(_REFERENCE).where(
-    sa.tuple_(_REFERENCE.c.operator, _REFERENCE.c.reference).in_(sa.bindparam("keys", expanding=True))
-)
+_TRANSACTIONS: Final = Lookup(_TRANSACTION, "tx", "account")
+_COUPS: Final = Lookup(_COUP, "operator", "table_name", "shoe", "coup")
+_REFERENCES: Final = Lookup(_REFERENCE, "operator", "reference")
 _HEAD: Final = sa.select(_STREAM.c.hash).where(_STREAM.c.name == sa.bindparam("stream"))
 _OPEN_BETS: Final = (
     sa.select(_BET)
@@ -204,8 +198,6 @@ _OPEN_BETS: Final = (
     .where(_COUP.c.phase.in_(("open", "sealed")), _BET.c.status == "open")
     .order_by(_BET.c.number)
 )
-_IN_ONE_QUERY: Final = 300
-"""Keys asked for at once: SQLite allows so many variables in a statement, and no more than a few thousand."""
 
 
 def number_of(bet: str) -> int:
@@ -260,34 +252,23 @@ def _bet_of(row: Any, shard: str) -> Bet:
 def find_transactions(db: Connection, keys: Iterable[TransactionKey]) -> dict[TransactionKey, Transaction]:
     """Past transactions among these keys."""
     found = {}
-    for some in _portions((key.tx, key.account) for key in keys):
-        for row in db.execute(_FIND_TRANSACTIONS, {"keys": some}):
-            key = TransactionKey(row.account, row.tx)
-            found[key] = Transaction(key, json.loads(row.content), row.code, row.bet, row.balance)
+    for row in _TRANSACTIONS.find(db, ((key.tx, key.account) for key in keys)):
+        key = TransactionKey(row.account, row.tx)
+        found[key] = Transaction(key, json.loads(row.content), row.code, row.bet, row.balance)
     return found
 
 
 def find_coups(db: Connection, keys: Iterable[CoupKey]) -> dict[CoupKey, tuple[Phase, int]]:
     """Phase and version of the coups among these keys."""
-    found: dict[CoupKey, tuple[Phase, int]] = {}
-    for some in _portions(keys):
-        for row in db.execute(_FIND_COUPS, {"keys": some}):
-            found[CoupKey(*row[:4])] = (row.phase, row.version)
-    return found
+    return {
+        CoupKey(row.operator, row.table_name, row.shoe, row.coup): (row.phase, row.version)
+        for row in _COUPS.find(db, keys)
+    }
 
 
 def find_references(db: Connection, keys: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
     """Opaque ids of the accounts that are known under these (operator, reference)."""
-    found = {}
-    for some in _portions(keys):
-        for row in db.execute(_FIND_REFERENCES, {"keys": some}):
-            found[row.operator, row.reference] = row.account
-    return found
-
-
-def _portions(keys: Iterable[Any]) -> Iterable[list[Any]]:
-    every = list(dict.fromkeys(keys))
-    return (every[start : start + _IN_ONE_QUERY] for start in range(0, len(every), _IN_ONE_QUERY))
+    return {(row.operator, row.reference): row.account for row in _REFERENCES.find(db, keys)}
 
 
 def save_references(db: Connection, references: dict[tuple[str, str], str]) -> None:
@@ -400,9 +381,7 @@ def _save_bets(db: Connection, changes: Changes) -> None:
 
 def _save_balances(db: Connection, ledger: Ledger) -> None:
     changed: list[tuple[Line, int]] = [
-        (line, ledger.balance(line))
-        for line in sorted(ledger.touched, key=str)
-        if line[0] != BETS_IN_PLAY
+        (line, ledger.balance(line)) for line in sorted(ledger.touched, key=str) if line[0] != BETS_IN_PLAY
     ]
     kept = [
         {"ledger": line[0], "party": line[1] or "", "currency": line[2], "amount": amount}

@@ -197,6 +197,14 @@ class BusContract(ABC):
         assert bodies(came) == bodies(records(topic, "main", 2_500))
         assert came == take(subscribe(topic), 2_500)
 
+    def test_a_reading_ends_with_what_was_there_when_it_began(self, bus, topic):
+        bus.publish(records(topic, "main", 1_500))
+        for reading in (bus.read(topic), bus.read(topic, key="main")):
+            there = len(list(bus.read(topic)))
+            first = next(reading)
+            bus.publish(records(topic, "main", 1_500, first=there))
+            assert len([first, *reading]) == there
+
     def test_one_keys_records_can_be_read_alone(self, bus, topic, other_topic):
         assert list(bus.keys(topic)) == []
         bus.publish([*records(topic, "game/op.T2", 3), *records(topic, "game/op.T1", 1_200)])

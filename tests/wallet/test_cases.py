@@ -121,8 +121,9 @@ def test_money_case_3_two_threads_settle_a_thousand_coups_at_a_barrier(world):
     stepping = WriterThread(world.wallet, threading.Event())
     stepping.start()
     barrier, faults = threading.Barrier(2), []
-    key = {"operator": OPERATOR, "table": TABLE, "shoe": SHOE, "version": 1}
-    repairs = [RepairSettlement(coup=coup, **key) for coup in coups]
+    repairs = [
+        RepairSettlement(operator=OPERATOR, table=TABLE, shoe=SHOE, coup=coup, version=1) for coup in coups
+    ]
 
     def settle(repairing: bool) -> None:
         bus, answers = EmbeddedBus(world.folder / "bus.db"), []
@@ -630,8 +631,11 @@ def test_w26_an_amount_above_the_limit_is_refused_and_stops_nobody(world, comman
 
 def test_w26_totals_beyond_64_bits(world):
     """9,300 deposits of ten million millions of euros: more cents than a signed 64-bit number can hold."""
-    each = {"operator": OPERATOR, "account": "Ann", "currency": "EUR", "amount": 10**15}
-    answers = world.submit(*(Deposit(tx=f"D{number}", **each) for number in range(9_300)))
+    deposits = [
+        Deposit(operator=OPERATOR, account="Ann", tx=f"D{number}", currency="EUR", amount=10**15)
+        for number in range(9_300)
+    ]
+    answers = world.submit(*deposits)
     world.run()
     assert answers[-1].result(0).balance == 9_300 * 10**15 > 2**63
     world.open_table()
@@ -641,7 +645,7 @@ def test_w26_totals_beyond_64_bits(world):
     world.play(1, "tie")
     assert world.cash("Ann") == 9_308 * 10**15
     assert world.balances()["1030", None, "EUR"] == 9_300 * 10**15
-    assert world.ask(Deposit(tx="D9299", **each)).balance == 9_300 * 10**15
+    assert world.ask(deposits[-1]).balance == 9_300 * 10**15
     with world.reader.connect() as db, db.begin():
         assert balances_of(db, OPERATOR, "Ann") == [
             {"currency": "EUR", "cash": "93080000000000000.00", "in_play": "0.00"}

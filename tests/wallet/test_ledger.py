@@ -173,12 +173,23 @@ def test_a_line_that_comes_to_nothing_is_not_written():
 # Not shrunk: each try opens databases, and forty steps can be read as they are.
 AS_FOUND = (Phase.explicit, Phase.reuse, Phase.generate)
 
+KINDS = (
+    "deposit",
+    "repeat",
+    "batch",
+    "close",
+    "void",
+    "open",
+    "restart",
+    "again",
+    *["bet"] * 4,
+    *["conclude"] * 2,
+)
+"""Kinds of steps; what is here several times is drawn more often."""
 Step = tuple[str, int, int, int]
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(
-            "deposit bet bet bet bet repeat batch close conclude conclude void open restart again".split()
-        ),
+        st.sampled_from(KINDS),
         st.integers(0, 11),
         st.integers(1, 2_000),
         st.integers(0, 5),

@@ -214,8 +214,11 @@ class _Comparison:
         self._good = good
 
     def _true_hash(self, sequence: int, hashes: dict[str, str], following: _Copies) -> str | None:
-        """The hash that most witnesses name. The next event's word counts for two: it was hashed itself."""
-        votes: Counter[str] = Counter(hashes.values())
+        """The hash that most witnesses name. The next event's word counts for two: it was hashed itself.
+
+        A recorded head is no place of its own: it only decides where the places are divided.
+        """
+        votes: Counter[str] = Counter({hash_: 2 * times for hash_, times in Counter(hashes.values()).items()})
         named = {
             links.previous
             for items in following.values()
@@ -223,7 +226,7 @@ class _Comparison:
             if body is not None and (links := links_of(body)) is not None and links.previous in votes
         }
         for previous in named:
-            votes[previous] += 2 if len(named) == 1 else 1
+            votes[previous] += 4 if len(named) == 1 else 2
         for head in self._heads.values():
             if head is not None and head.sequence == sequence and head.hash in votes:
                 votes[head.hash] += 1

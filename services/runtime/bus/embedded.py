@@ -42,7 +42,7 @@ SELECT topic_id, "key", "offset" FROM record WHERE "offset" > ? AND "offset" <= 
 _SELECT_OF_KEY: Final = """
 SELECT record."offset", record.topic_id, record."key", body, signature
 FROM key_place JOIN record ON record."offset" = key_place."offset"
-WHERE key_place."offset" > ? AND key_place.topic_id = ? AND key_place."key" = ?
+WHERE key_place."offset" > ? AND key_place."offset" <= ? AND key_place.topic_id = ? AND key_place."key" = ?
 ORDER BY 1 LIMIT ?
 """
 _READ_PAGE: Final = 1_000
@@ -106,11 +106,13 @@ class EmbeddedBus:
         after = -1
         if known is None:
             return
-        query = f"{_SELECT} AND topic_id = ? ORDER BY 1 LIMIT ?"
-        wanted: tuple[int | str, ...] = (known,)
+        # What comes while this is read is not of this moment; it could keep a reader here for ever.
+        newest = self._newest()
+        query = f'{_SELECT} AND "offset" <= ? AND topic_id = ? ORDER BY 1 LIMIT ?'
+        wanted: tuple[int | str, ...] = (newest, known)
         if key is not None:
             self._index_keys()
-            query, wanted = _SELECT_OF_KEY, (known, key)
+            query, wanted = _SELECT_OF_KEY, (newest, known, key)
         while True:
             page = self._connection.execute(query, (after, *wanted, _READ_PAGE)).fetchall()
             if not page:
@@ -129,9 +131,13 @@ class EmbeddedBus:
     def _index_keys(self) -> None:
         """Note where each key's records are: aside, since an index in the log would slow every publish."""
         self._connection.execute(_KEY_PLACES)
-        (newest,) = self._connection.execute('SELECT coalesce(max("offset"), 0) FROM record').fetchone()
+        newest = self._newest()
         self._connection.execute(_NOTE_KEYS, (self._keys_noted, newest))
-        self._keys_noted = int(newest)
+        self._keys_noted = newest
+
+    def _newest(self) -> int:
+        (newest,) = self._connection.execute('SELECT coalesce(max("offset"), 0) FROM record').fetchone()
+        return int(newest)
 
     def close(self) -> None:
         self._connection.close()

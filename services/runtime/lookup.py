@@ -1,0 +1,56 @@
+"""Rows of a table by many keys at once, each found through the key's index.
+
+``(a, b) IN ((…), (…))`` says the same and cannot be trusted: with several keys SQLite may read the whole
+table. A join with the keys as a table of their own is an index look-up for every key, on SQLite and on
+PostgreSQL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+_KEYS_MAX: Final = 256
+
+
+class Lookup:
+    """Finds rows of ``table`` by the given columns, which an index must cover."""
+
+    def __init__(self, table: sa.Table, *columns: str) -> None:
+        self._table, self._columns = table, columns
+        self._queries: dict[int, sa.TextualSelect] = {}
+
+    def find(self, db: Connection, keys: Iterable[Sequence[Any]]) -> Iterator[sa.Row[Any]]:
+        """The rows that there are, in no order. Keys may repeat; a row comes once."""
+        wanted = list(dict.fromkeys(map(tuple, keys)))
+        for start in range(0, len(wanted), _KEYS_MAX):
+            some = wanted[start : start + _KEYS_MAX]
+            # Statements for 1, 2, 4, … keys are few enough to be kept; the last key fills up.
+            size = 1 << (len(some) - 1).bit_length()
+            filled = some + [some[-1]] * (size - len(some))
+            values = {
+                f"k{row}_{place}": value for row, key in enumerate(filled) for place, value in enumerate(key)
+            }
+            seen = set()
+            for found in db.execute(self._query(size), values):
+                identity = tuple(getattr(found, column) for column in self._columns)
+                if identity not in seen:
+                    seen.add(identity)
+                    yield found
+
+    def _query(self, size: int) -> sa.TextualSelect:
+        query = self._queries.get(size)
+        if query is None:
+            places = range(len(self._columns))
+            rows = ", ".join(f"({', '.join(f':k{row}_{place}' for place in places)})" for row in range(size))
+            match = " AND ".join(f"found.{column} = wanted.{column}" for column in self._columns)
+            columns = ", ".join(f"found.{column.name}" for column in self._table.columns)
+            sql = (
+                f"WITH wanted ({', '.join(self._columns)}) AS (VALUES {rows}) "
+                f"SELECT {columns} FROM wanted JOIN {self._table.name} AS found ON {match}"
+            )
+            query = self._queries[size] = sa.text(sql).columns(*self._table.columns)
+        return query
