@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+import re
+from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
@@ -14,9 +15,9 @@ Name = Annotated[
 ]
 """A table, a shoe or an opaque id: 1 to 64 characters, no slash, no control character, no space at an end."""
 
-OperatorName = Annotated[
-    str, StringConstraints(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$")
-]
+_OPERATOR: Final = r"^[A-Za-z0-9][A-Za-z0-9_-]*$"
+
+OperatorName = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=_OPERATOR)]
 """An operator: no point in it, since ``game/<operator>.<table>`` must split in one way only."""
 
 Hash = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
@@ -70,6 +71,12 @@ def wallet_stream(shard: str) -> str:
 def audit_stream(operator: str) -> str:
     """The stream of audit's verdicts for one operator."""
     return f"audit/{operator}"
+
+
+def operator_of(stream: str | None) -> str:
+    """The operator, or the shard, that a stream belongs to; ``unknown`` where it is no stream of ours."""
+    name = (stream or "").partition("/")[2].split(".", 1)[0]
+    return name if len(name) <= 64 and re.match(_OPERATOR, name) else "unknown"
 
 
 class EventRef(Model):

@@ -8,11 +8,12 @@ from typing import Any
 from prometheus_client import CollectorRegistry, Counter, Gauge
 from sqlalchemy import Connection
 
-from schemas.envelope import Recorded
+from schemas.envelope import Recorded, UnknownType
 from schemas.events.audit import CoupVerified, DiscrepancyFound
-from schemas.events.base import Payload, audit_stream
+from schemas.events.base import Payload, audit_stream, operator_of
 from services.audit import store
 from services.audit.core.verifier import Verifier
+from services.runtime.inbox import Irregularity
 
 
 class AuditMetrics:
@@ -32,6 +33,7 @@ class AuditService:
     """The verifier over every stream of game and wallet."""
 
     name = "audit"
+    reactions_are_pure = False
     consumes: tuple[str, ...] = ("game.events", "wallet.events")
 
     def __init__(self) -> None:
@@ -49,8 +51,26 @@ class AuditService:
 
     def react(self, event: Recorded[Any]) -> Sequence[Payload]:
         assert self._evidence is not None, "load comes first"
-        self._evidence.note(event)
+        self._evidence.note(event.stream, event.sequence, event.hash)
         return self.verifier.observe(event)
+
+    def skipped(self, event: UnknownType) -> None:
+        assert self._evidence is not None, "load comes first"
+        self._evidence.note(event.envelope.stream, event.envelope.sequence, event.hash)
+
+    def irregular(self, what: Irregularity) -> Sequence[Payload]:
+        """A finding: somebody or something else writes where only the services may."""
+        return [
+            DiscrepancyFound(
+                operator=operator_of(what.stream),
+                check=f"bus_{what.verdict.value}",
+                stream=what.stream or what.topic,
+                sequence=what.sequence or 0,
+                recorded=f"{what.topic}/{what.partition}/{what.offset}",
+                expected="",
+                words=what.words,
+            )
+        ]
 
     def observe(self, event: Recorded[Any]) -> None:
         """Nothing: ``react`` has seen it."""
@@ -60,7 +80,7 @@ class AuditService:
 
     def evolve(self, event: Recorded[Any]) -> None:
         assert self._evidence is not None, "load comes first"
-        self._evidence.note(event)
+        self._evidence.note(event.stream, event.sequence, event.hash)
         self._said.append(event)
 
     def answer(self, command: Any, events: Sequence[Recorded[Any]]) -> None:

@@ -10,7 +10,6 @@ Nothing is written, and memory does not grow with the number of coups.
 
 from __future__ import annotations
 
-import re
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -28,7 +27,7 @@ from sqlalchemy import Connection
 
 from schemas.envelope import DecodeError, Recorded, UnknownType, decode, hash_of
 from schemas.events.audit import CoupVerified, DiscrepancyFound, Turnover
-from schemas.events.base import Payload, audit_stream
+from schemas.events.base import Payload, audit_stream, operator_of
 from schemas.house import House
 from services.audit import store
 from services.audit.core.bytework import links_of, place_records
@@ -48,7 +47,6 @@ FINDINGS_KEPT: Final = 1_000
 
 T = TypeVar("T")
 
-_OPERATOR: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 Progress = Callable[[int, int], None]
 """Told how many events of how many were read. Every event is read twice."""
@@ -344,7 +342,7 @@ class _Run:
             return
         if difference.place == BUS and difference.recorded:
             self._not_as_written.add(difference.recorded)
-        self._find(difference.finding(_operator_of(difference.stream)))
+        self._find(difference.finding(operator_of(difference.stream)))
 
     # The second pass: what the events say.
 
@@ -415,7 +413,7 @@ class _Run:
         elif isinstance(event.data, CoupVerified):
             yield from self._verdicts.read(event)
         if event.stream.startswith("audit/") and not self._goes_on(event.stream):
-            self._verdicts.forget(_operator_of(event.stream))
+            self._verdicts.forget(operator_of(event.stream))
 
     def _goes_on(self, stream: str) -> bool:
         """Whether more of a stream is to come; where nobody tells its end, any place that has it counts."""
@@ -482,14 +480,9 @@ def _database_of(producer: str) -> str:
     return f"{producer}.db"
 
 
-def _operator_of(stream: str) -> str:
-    name = stream.partition("/")[2].split(".", 1)[0]
-    return name if _OPERATOR.fullmatch(name) else "unknown"
-
-
 def _fault(stream: str, check: str, words: str, sequence: int = 0) -> DiscrepancyFound:
     return DiscrepancyFound(
-        operator=_operator_of(stream),
+        operator=operator_of(stream),
         check=check,
         stream=stream,
         sequence=sequence,

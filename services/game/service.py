@@ -9,13 +9,14 @@ from typing import Any
 from sqlalchemy import Connection
 
 from schemas.commands import CommitShoe, GameCommand, VoidOverdue
-from schemas.envelope import Recorded
+from schemas.envelope import Recorded, UnknownType
 from schemas.events.base import Payload, TablePayload, game_stream
 from schemas.events.game import HouseSet
 from services.game import store
 from services.game.core import table as core
 from services.game.core.state import CoupKey, GameState, ShoeKey, TableKey
 from services.runtime.calendar import rfc3339
+from services.runtime.inbox import Irregularity
 from services.runtime.ports import Rng
 
 _SEED_BYTES = 32
@@ -25,6 +26,7 @@ class GameService:
     """All tables of this process."""
 
     name = "game"
+    reactions_are_pure = True
     consumes: tuple[str, ...] = ("wallet.events",)
 
     def __init__(self, rng: Rng, seal_timeout_seconds: int) -> None:
@@ -70,6 +72,13 @@ class GameService:
 
     def react(self, event: Recorded[Any]) -> Sequence[Payload]:
         return core.react(self.state, event)
+
+    def skipped(self, event: UnknownType) -> None:
+        """Nothing: what this program does not know changes nothing here."""
+
+    def irregular(self, what: Irregularity) -> Sequence[Payload]:
+        del what  # findings are audit's
+        return ()
 
     def observe(self, event: Recorded[Any]) -> None:
         """Nothing: what wallet says changes game only by the events that game makes of it."""

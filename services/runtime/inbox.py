@@ -40,6 +40,21 @@ class Verdict(StrEnum):
     CHAIN_BREAK = "chain_break"
     NEWER = "newer"
     NOT_OURS = "not_ours"
+    FAILED = "failed"
+    """In its place, and our own rules cannot follow it: its stream is held."""
+
+
+@dataclass(frozen=True, slots=True)
+class Irregularity:
+    """Something on the bus that should not be. A stream that waits is told of once, not for every record."""
+
+    verdict: Verdict
+    topic: str
+    partition: int
+    offset: int
+    stream: str | None
+    sequence: int | None
+    words: str
 
 
 @dataclass(slots=True)
@@ -62,6 +77,7 @@ class Inbox:
         self._touched: set[str] = set()
         self._moved: set[tuple[str, int]] = set()
         self._dead: list[dict[str, Any]] = []
+        self._irregular: list[Irregularity] = []
         self.unsaved_offsets = 0
         """Deliveries since the offsets were last written."""
         for row in db.execute(sa.select(_INBOX)):
@@ -106,8 +122,7 @@ class Inbox:
             reason = f"an event of stream {stream} has no place on {delivery.topic}"
             return self._bury(delivery, reason, received_at)
         if newer is not None and sequence == self._last(stream).sequence + 1:
-            self._hold(delivery, stream, sequence, newer)
-            return Verdict.NEWER, None
+            return self._hold(delivery, stream, sequence, Verdict.NEWER, newer), None
         verdict = self._place(delivery, stream, sequence, envelope.previous, hash_)
         if verdict is Verdict.APPLIED and event is None:
             return Verdict.SKIPPED, None
@@ -117,7 +132,12 @@ class Inbox:
         """Take back that an event was applied: it cannot be, and its stream waits at its place."""
         place = self._last(event.stream)
         place.sequence, place.hash = event.sequence - 1, event.envelope.previous
-        self._hold(delivery, event.stream, event.sequence, reason)
+        self._hold(delivery, event.stream, event.sequence, Verdict.FAILED, reason)
+
+    def take_irregularities(self) -> list[Irregularity]:
+        """What came to light since the last time this was asked."""
+        found, self._irregular = self._irregular, []
+        return found
 
     def save(self, db: Connection) -> None:
         """Write what changed, in the transaction of the effects."""
@@ -160,15 +180,17 @@ class Inbox:
     def _place(self, delivery: Delivery, stream: str, sequence: int, previous: str, hash_: str) -> Verdict:
         place = self._last(stream)
         if sequence <= place.sequence:
-            other = sequence == place.sequence and hash_ != place.hash
-            return Verdict.OTHER_BYTES if other else Verdict.DUPLICATE
+            if sequence != place.sequence or hash_ == place.hash:
+                return Verdict.DUPLICATE
+            words = f"event {sequence} of {stream} came again with other bytes"
+            return self._say(delivery, stream, sequence, Verdict.OTHER_BYTES, words)
         if sequence > place.sequence + 1:
-            self._hold(delivery, stream, sequence, _missing(place.sequence + 1, sequence - 1))
-            return Verdict.GAP
+            return self._hold(
+                delivery, stream, sequence, Verdict.GAP, _missing(place.sequence + 1, sequence - 1)
+            )
         if previous != place.hash:
             reason = f"event {sequence} does not follow the bytes of event {place.sequence}"
-            self._hold(delivery, stream, sequence, reason)
-            return Verdict.CHAIN_BREAK
+            return self._hold(delivery, stream, sequence, Verdict.CHAIN_BREAK, reason)
         place.sequence, place.hash = sequence, hash_
         if sequence >= place.seen:
             place.held_at, place.held_reason = None, None
@@ -178,13 +200,25 @@ class Inbox:
         self._touched.add(stream)
         return Verdict.APPLIED
 
-    def _hold(self, delivery: Delivery, stream: str, sequence: int, reason: str) -> None:
+    def _hold(
+        self, delivery: Delivery, stream: str, sequence: int, verdict: Verdict, reason: str
+    ) -> Verdict:
         place, at = self._last(stream), (delivery.topic, delivery.partition, delivery.offset)
         place.seen = max(place.seen, sequence)
         # Reading must begin again at the first record that is still needed, not at the latest.
+        if place.held_reason is None:
+            self._say(delivery, stream, sequence, verdict, f"{stream} waits: {reason}")
         if place.held_at is None or (at[:2] == place.held_at[:2] and at[2] < place.held_at[2]):
             place.held_at, place.held_reason = at, reason
         self._touched.add(stream)
+        return verdict
+
+    def _say(
+        self, delivery: Delivery, stream: str | None, sequence: int | None, verdict: Verdict, words: str
+    ) -> Verdict:
+        place = (delivery.topic, delivery.partition, delivery.offset)
+        self._irregular.append(Irregularity(verdict, *place, stream, sequence, words))
+        return verdict
 
     def _bury(self, delivery: Delivery, reason: str, received_at: str) -> tuple[Verdict, None]:
         self._dead.append(
@@ -197,7 +231,8 @@ class Inbox:
                 "received_at": received_at,
             }
         )
-        return Verdict.NOT_OURS, None
+        words = f"record {delivery.offset} of {delivery.topic} is not ours: {reason}"
+        return self._say(delivery, None, None, Verdict.NOT_OURS, words), None
 
 
 def _missing(first: int, last: int) -> str:

@@ -12,8 +12,9 @@ from typing import Any, Protocol, TypeVar
 
 from sqlalchemy import Connection
 
-from schemas.envelope import Recorded
+from schemas.envelope import Recorded, UnknownType
 from schemas.events.base import Payload
+from services.runtime.inbox import Irregularity
 
 C = TypeVar("C")
 
@@ -25,6 +26,10 @@ class Service(Protocol[C]):
     """``game``, ``wallet`` or ``audit``: its topic is ``<name>.events``."""
     consumes: tuple[str, ...]
     """The topics that it reads."""
+    reactions_are_pure: bool
+    """Whether ``react`` leaves the state alone. An event that makes a pure reaction fail is held, and the
+    other streams go on; a failure of one that is not leaves a state that cannot be trusted, and stops the
+    writer."""
 
     def load(self, db: Connection) -> None:
         """Make the state from the tables, at the start."""
@@ -33,7 +38,13 @@ class Service(Protocol[C]):
         """Bring into the state what this batch may ask for and memory does not hold."""
 
     def react(self, event: Recorded[Any]) -> Sequence[Payload]:
-        """What another service's event makes this one say. Pure: called before anything changes."""
+        """What another service's event makes this one say; called before ``observe``."""
+
+    def skipped(self, event: UnknownType) -> None:
+        """An event of a type that this program does not know has taken its place."""
+
+    def irregular(self, what: Irregularity) -> Sequence[Payload]:
+        """What something that should not be on the bus makes this service say."""
 
     def observe(self, event: Recorded[Any]) -> None:
         """Fold another service's event into the state, before what it made this service say."""

@@ -19,7 +19,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from sqlalchemy import Engine
 
-from schemas.envelope import Recorded, encode
+from schemas.envelope import Recorded, UnknownType, decode, encode
 from schemas.events.base import CoupPayload, Payload
 from schemas.refusal import Refusal
 from services.runtime.calendar import GamingCalendar, rfc3339
@@ -223,6 +223,9 @@ class Writer(Generic[C]):
         with self.store.transaction() as db:
             events = self._admit(deliveries)
             self.service.prepare(db, [event for _, event in events], [each.command for each in asked])
+            for irregularity in self.inbox.take_irregularities():
+                place = f"{irregularity.topic}/{irregularity.offset}"
+                self._append(self._encoded(self.service.irregular(irregularity), place, place))
             failed: set[str] = set()
             for delivery, event in events:
                 if event.stream not in failed and not self._apply(delivery, event):
@@ -247,7 +250,9 @@ class Writer(Generic[C]):
             self.metrics.consumed[delivery.topic, verdict].inc()
             if event is not None:
                 admitted.append((delivery, event))
-            elif verdict not in (Verdict.DUPLICATE, Verdict.SKIPPED):
+            elif verdict is Verdict.SKIPPED:
+                self.service.skipped(_unknown_type(delivery.body))
+            elif verdict is not Verdict.DUPLICATE:
                 log.warning("%s: %s at %s/%d", self.service.name, verdict, delivery.topic, delivery.offset)
         return admitted
 
@@ -256,6 +261,8 @@ class Writer(Generic[C]):
             payloads = self.service.react(event)
             made = self._encoded(payloads, event.envelope.id, event.envelope.correlationid)
         except Exception as error:
+            if not self.service.reactions_are_pure:
+                raise
             # An event that our own rules cannot follow must not stop the other streams, nor be skipped.
             log.exception("%s cannot apply %s", self.service.name, event.envelope.id)
             self.inbox.hold(delivery, event, f"{event.envelope.id} cannot be applied: {error}")
@@ -326,6 +333,14 @@ class Writer(Generic[C]):
 
     def _stopped_words(self) -> Refusal:
         return _temporary(f"the {self.service.name} writer stopped: {self.stopped}")
+
+
+def _unknown_type(body: bytes) -> UnknownType:
+    try:
+        decode(body)
+    except UnknownType as unknown:
+        return unknown
+    raise AssertionError("only an event of an unknown type is skipped")
 
 
 def _coup_of(payload: Payload) -> str | None:

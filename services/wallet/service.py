@@ -9,10 +9,11 @@ from typing import Any
 from sqlalchemy import Connection
 
 from schemas.commands import Deposit, PlaceBet, RepairSettlement, WalletCommand
-from schemas.envelope import Recorded
+from schemas.envelope import Recorded, UnknownType
 from schemas.events.base import Payload, wallet_stream
 from schemas.events.game import BettingClosed, CoupConcluded, CoupOpened, CoupVoided
 from schemas.refusal import Refusal
+from services.runtime.inbox import Irregularity
 from services.runtime.ports import Ids
 from services.wallet import store
 from services.wallet.core import betting
@@ -50,6 +51,7 @@ class WalletService:
     """One wallet shard."""
 
     name = "wallet"
+    reactions_are_pure = True
     consumes: tuple[str, ...] = ("game.events",)
 
     def __init__(self, shard: str, ids: Ids) -> None:
@@ -94,6 +96,13 @@ class WalletService:
 
     def react(self, event: Recorded[Any]) -> Sequence[Payload]:
         return betting.react(self.state, event)
+
+    def skipped(self, event: UnknownType) -> None:
+        """Nothing: what this program does not know changes nothing here."""
+
+    def irregular(self, what: Irregularity) -> Sequence[Payload]:
+        del what  # findings are audit's
+        return ()
 
     def observe(self, event: Recorded[Any]) -> None:
         observe(self.state, event)

@@ -3,8 +3,9 @@
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,19 @@ class TestEmbeddedBus(BusContract):
         bus.publish(records(topic, "main", 3, first=2))
         assert bodies(list(connect().read(topic))) == bodies(records(topic, "main", 5))
 
+    def test_a_batch_of_which_one_record_is_not_taken_is_not_half_published(self, bus, topic, tmp_path):
+        """A fault that leaves the transaction open, unlike a full disk."""
+        with closing(sqlite3.connect(bus_file(tmp_path))) as other:
+            other.execute(
+                "CREATE TRIGGER refuse BEFORE INSERT ON record WHEN NEW.body = x'00' "
+                "BEGIN SELECT RAISE(ABORT, 'not this one'); END"
+            )
+        with pytest.raises(BusUnavailable, match="not this one"):
+            bus.publish([*records(topic, "main", 2), Record(topic, "main", b"\0")])
+        assert list(bus.read(topic)) == []
+        bus.publish(records(topic, "main", 1))
+        assert bodies(list(bus.read(topic))) == [b"main#0"]
+
     def test_who_waits_for_another_writer_is_served_when_that_one_is_done(self, bus, topic, tmp_path):
         other = sqlite3.connect(bus_file(tmp_path), isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
@@ -70,6 +84,17 @@ class TestEmbeddedBus(BusContract):
         other.close()
         bus.publish(records(topic, "main", 1))
         assert bodies(list(bus.read(topic))) == [b"main#0"]
+
+    def test_a_new_file_that_another_is_just_making_is_waited_for(self, topic, tmp_path):
+        other = sqlite3.connect(bus_file(tmp_path), isolation_level=None, check_same_thread=False)
+        other.execute("BEGIN IMMEDIATE")
+        later = threading.Timer(0.3, other.execute, ["COMMIT"])
+        later.start()
+        bus = EmbeddedBus(bus_file(tmp_path))
+        bus.publish(records(topic, "main", 1))
+        bus.close()
+        later.join()
+        other.close()
 
     def test_several_processes_may_make_the_file_at_once(self, connect, topic, tmp_path):
         program = (

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import signal
 import sqlite3
+import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from http.client import HTTPConnection
 from pathlib import Path
-from typing import Any, Literal
+from time import monotonic, sleep
+from typing import Any, Literal, NamedTuple, TypeVar
 
+from prometheus_client.parser import text_string_to_metric_families
 from typer.testing import CliRunner
 
 from schemas.envelope import FIRST_PREVIOUS, Recorded, decode, encode
@@ -19,6 +28,8 @@ from services.audit.core.facts import CoupAccount, ShoeAccount
 from services.audit.verify import Verification, verify
 from services.cli.main import build
 from services.runtime.topics import key_of, topic_of
+
+T = TypeVar("T")
 
 SABOT = Path(sys.executable).with_name("sabot")
 """The command of this environment, for processes of their own."""
@@ -257,3 +268,110 @@ def coup_of(event: Recorded[Any]) -> tuple[str, str, int] | None:
     """Table, shoe and coup that an event is about, where it is about one."""
     data = event.data
     return (data.table, data.shoe, data.coup) if isinstance(data, CoupPayload) else None
+
+
+# ------------------------------------------------------------------------------------------------- processes
+
+
+class Answer(NamedTuple):
+    """What a service said."""
+
+    status: int
+    body: Any
+    """The document, or the text where it is none."""
+    headers: Mapping[str, str]
+
+
+class Service:
+    """One service as a process of its own, on a port of the system's choice."""
+
+    def __init__(self, name: str, data: Path, **environment: str) -> None:
+        self.name, self.said = name, ""
+        self._process = subprocess.Popen(
+            [SABOT, name, "serve", "--data", data, "--port", "0"],
+            env={**os.environ, **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self._address: Future[str] = Future()
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
+
+    def _listen(self) -> None:
+        assert self._process.stderr is not None
+        with self._process.stderr as lines:
+            for line in lines:
+                self.said += line
+                found = re.search(r"http://([\d.]+:\d+)", line)
+                if found is not None and not self._address.done():
+                    self._address.set_result(found[1])
+        if not self._address.done():
+            self._address.set_exception(AssertionError(f"{self.name} never got ready: {self.said}"))
+
+    @property
+    def address(self) -> str:
+        """Host and port, once it is ready."""
+        return self._address.result(timeout=60)
+
+    def ask(self, method: str, path: str, body: Any = None) -> Answer:
+        """One request. Raises ``OSError`` where nobody answers."""
+        with closing(HTTPConnection(self.address, timeout=20)) as connection:
+            document = None if body is None else json.dumps(body)
+            connection.request(method, path, document, {"Content-Type": "application/json"})
+            response = connection.getresponse()
+            text = response.read().decode()
+            is_json = "json" in response.headers.get_content_type()
+            return Answer(response.status, json.loads(text) if is_json else text, dict(response.headers))
+
+    def get(self, path: str) -> Any:
+        """A question that must be answered."""
+        answer = self.ask("GET", path)
+        assert answer.status == 200, answer
+        return answer.body
+
+    def metrics(self) -> dict[tuple[str, tuple[str, ...]], float]:
+        """Every sample by its name and the values of its labels."""
+        families = text_string_to_metric_families(self.get("/metrics"))
+        return {
+            (sample.name, tuple(sample.labels.values())): sample.value
+            for family in families
+            for sample in family.samples
+        }
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal to this process and to no other."""
+        self._process.send_signal(number)
+
+    def end(self, number: signal.Signals = signal.SIGTERM) -> int:
+        """Send a signal and wait for the end; the exit status."""
+        self.send(number)
+        return self.wait()
+
+    @property
+    def has_ended(self) -> bool:
+        return self._process.poll() is not None
+
+    def wait(self) -> int:
+        """The exit status, when the process ends."""
+        status = self._process.wait(timeout=60)
+        self._listener.join(timeout=10)
+        return status
+
+    def clear_away(self) -> None:
+        """Whatever a test left running is ended."""
+        if self._process.poll() is None:
+            self.end(signal.SIGKILL)
+        self.wait()
+
+
+def eventually(what: Callable[[], T | None], seconds: float = 30.0, pause: float = 0.02) -> T:
+    """Ask until there is something; fails after a time that no healthy machine needs."""
+    until = monotonic() + seconds
+    while monotonic() < until:
+        found = what()
+        if found is not None and found is not False:
+            return found
+        sleep(pause)
+    raise AssertionError(f"it did not come about in {seconds} seconds")

@@ -429,8 +429,7 @@ def test_money_that_was_forged_at_all_three_places_is_found_by_the_rules(evidenc
     assert not result.ok
     assert (result.verified, result.discrepant) == (COUPS - 1, 1)
     assert {finding.coup for finding in result.findings} == {target.data.coup}
-    checks = {finding.check for finding in result.findings}
-    assert checks == {"tiers", "payout", "commission", "verdict"} - ({"commission"} - checks)
+    assert {finding.check for finding in result.findings} >= {"tiers", "payout", "verdict"}
     payout = next(finding for finding in result.findings if finding.check == "payout")
     assert (payout.stream, payout.sequence) == _at(target)
     assert "was paid" in payout.words
@@ -460,7 +459,7 @@ def test_a_card_that_nobody_might_draw_is_found(evidence):
         if event.stream == "game/second.T1" and isinstance(event.data, CardDealt) and event.data.card == "5C"
     )
     end = evidence.one(CoupConcluded, "game/second.T1")
-    paid = evidence.one(CoupSettled, "wallet/main", 1) if False else _settlement_of_second(evidence)
+    paid = _settlement_of_second(evidence)
     verdict = evidence.one(CoupVerified, "audit/second")
 
     def and_a_sixth(payload: Any) -> list[CardDealt]:

@@ -11,13 +11,14 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection, Engine
 
-from schemas.envelope import Recorded
+from schemas.envelope import Recorded, UnknownType
 from schemas.events.base import Payload
 from schemas.events.game import SeatTaken
 from schemas.events.wallet import AccountOpened
 from schemas.refusal import Refusal
 from services.runtime.bus.embedded import EmbeddedBus
 from services.runtime.database import migrate, open_sqlite
+from services.runtime.inbox import Irregularity
 from services.runtime.ports import Bus
 from services.runtime.ports_system import SeededIds
 from services.runtime.writer import Limits, Writer
@@ -34,6 +35,9 @@ class Guests:
 
     def __init__(self, name: str = "wallet", consumes: tuple[str, ...] = ("game.events",)) -> None:
         self.name, self.consumes = name, consumes
+        self.reactions_are_pure = True
+        self.skipped_places: list[tuple[str, int]] = []
+        self.irregularities: list[Irregularity] = []
         self.names: set[str] = set()
         self.due: list[str] = []
         """Guests who come by themselves at the next step."""
@@ -54,6 +58,13 @@ class Guests:
                 return self._welcome(f"{table}-seat-{seat}")
             case AccountOpened(account=account):
                 return self._welcome(f"friend-of-{account}")
+        return ()
+
+    def skipped(self, event: UnknownType) -> None:
+        self.skipped_places.append((event.envelope.stream, event.envelope.sequence))
+
+    def irregular(self, what: Irregularity) -> Sequence[Payload]:
+        self.irregularities.append(what)
         return ()
 
     def observe(self, event: Recorded[Any]) -> None:

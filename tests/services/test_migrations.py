@@ -97,3 +97,14 @@ def test_migrating_again_changes_nothing(tmp_path, service):
         assert db.execute(sa.text("SELECT name, sql FROM sqlite_master ORDER BY 1")).all() == before
         assert db.execute(sa.text("SELECT version_num FROM alembic_version")).all() == version
     assert len(version) == 1
+
+
+def test_a_migration_that_fails_half_way_leaves_nothing(tmp_path, service):
+    engine = open_sqlite(tmp_path / "half.db", writer=True)
+    in_the_way = next(name for name in SQLModel.metadata.tables if name.startswith(f"{service}_"))
+    with engine.begin() as db:
+        db.execute(sa.text(f"CREATE TABLE {in_the_way} (id INTEGER)"))
+    with pytest.raises(sa.exc.OperationalError, match="already exists"):
+        migrate(engine, service)
+    with engine.connect() as db, db.begin():
+        assert sa.inspect(db).get_table_names() == [in_the_way]

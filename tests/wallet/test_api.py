@@ -1,6 +1,7 @@
 """Wallet over HTTP: amounts are strings, repeats answer the same bytes, refusals say what to do."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -456,6 +457,48 @@ def test_a_signal_ends_the_process_in_order(world, number):
     world.wallet = world._open()
     assert world.wallet.store.published == world.wallet.store.position == 2, "the writer was closed as well"
     assert world.cash("Ann") == 10_000
+
+
+def test_the_command_serves_until_sigterm_and_ends_with_status_0(tmp_path):
+    child = subprocess.Popen(
+        [sys.executable, "-c", "from services.cli.main import run; run()", "wallet", "serve"]
+        + ["--data", str(tmp_path), "--port", "0"],
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert child.stderr is not None
+        found = None
+        while found is None:
+            line = child.stderr.readline()
+            assert line, "it ended before it was ready"
+            found = re.search(r"http://127\.0\.0\.1:\d+", line)
+        answer = httpx2.post(f"{found[0]}/v1/deposits", json=deposit())
+        assert answer.json()["balance"] == "100.00"
+        assert httpx2.get(f"{found[0]}/readyz").status_code == 200
+        child.send_signal(signal.SIGTERM)
+        assert child.wait(30) == 0
+    finally:
+        child.kill()
+        child.communicate()
+    with World(tmp_path) as world:
+        assert world.cash("Ann") == 10_000
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.5"])
+def test_the_command_refuses_a_host_that_others_can_reach(tmp_path, host):
+    done = subprocess.run(
+        [sys.executable, "-c", "from services.cli.main import run; run()", "wallet", "serve"]
+        + ["--data", str(tmp_path / "new"), "--host", host],
+        cwd=ROOT,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert b"is not a loopback address" in done.stderr
+    assert not (tmp_path / "new").exists()
 
 
 def test_a_signal_under_load_loses_nothing_that_was_answered(world):

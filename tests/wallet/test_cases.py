@@ -539,6 +539,23 @@ def test_w1_ids_are_unique_for_a_player_only(world):
     assert (world.cash("Ann"), world.cash("Bea")) == (500, 1_500)
 
 
+def test_w1_one_batch_with_the_same_id_of_two_players(world):
+    world.open_table()
+    ann, bea = world.submit(
+        *(
+            Deposit(operator=OPERATOR, account=who, tx="D1", currency="EUR", amount=amount)
+            for who, amount in (("Ann", 1_000), ("Bea", 2_000))
+        )
+    )
+    world.wallet.step()
+    assert (ann.result(0).balance, bea.result(0).balance) == (1_000, 2_000)
+    ann, bea = world.submit(
+        world.bet_command("Ann", "tie", 300, tx="T1"), world.bet_command("Bea", "player", 500, tx="T1")
+    )
+    world.wallet.step()
+    assert (ann.result(0).balance, bea.result(0).balance) == (700, 1_500)
+
+
 def test_w1_ids_are_opaque_and_case_sensitive(world):
     world.open_table()
     world.deposit("Ann", 1_000)

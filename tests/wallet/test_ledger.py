@@ -26,7 +26,7 @@ from services.wallet import store
 from services.wallet.core.evolve import evolve, observe
 from services.wallet.core.ledger import CHART, Ledger, Settling, Unbalanced, deposit_entry, stake_entry
 from services.wallet.core.state import WalletState
-from tests.wallet.world import TIERS, World, entries, rows_of
+from tests.wallet.world import OPERATOR, TIERS, World, entries, rows_of
 
 PLAYERS, CURRENCIES = ("Ann", "Bea", "Cleo"), ("EUR", "JPY")
 CASH, IN_PLAY, DEPOSITS = "2010", "2030", "1030"
@@ -182,6 +182,7 @@ KINDS = (
     "open",
     "restart",
     "again",
+    "all_in",
     *["bet"] * 4,
     *["conclude"] * 2,
 )
@@ -239,6 +240,19 @@ class Story:
 
     def _bet(self, which: int, amount: int, other: int) -> None:
         self._ask([self._command(which, amount, other)])
+
+    def _all_in(self, which: int, amount: int, other: int) -> None:
+        """A bet of all that the player has."""
+        if self.open:
+            who, currency = PLAYERS[which % 3], CURRENCIES[other % 2]
+            account = self._account(who)
+            cash = self.world.state.ledger.cash(account, currency) if account else 0
+            bet = self.world.bet_command(who, "tie", cash or 1, coup=self.open[0], currency=currency)
+            self._ask([bet])
+
+    def _account(self, who: str) -> str | None:
+        with self.world.reader.connect() as db, db.begin():
+            return store.find_references(db, [(OPERATOR, who)]).get((OPERATOR, who))
 
     def _batch(self, which: int, amount: int, other: int) -> None:
         """Several in one transaction, one of them twice."""
@@ -431,6 +445,7 @@ def test_the_story_reaches_what_it_should(tmp_path):
     steps += [("bet", n, 300 + n, n % 6) for n in range(12)] + [("batch", 2, 100, 1), ("restart", 0, 1, 0)]
     steps += [("repeat", 3, 77, 0), ("repeat", 3, 77, 1), ("close", 0, 1, 0), ("bet", 2, 50, 2)]
     steps += [("conclude", n, 1, 0) for n in range(2)] + [("void", 1, 1, 0), ("again", 0, 1, 0)]
+    steps += [("open", 0, 1, 0), ("all_in", 1, 1, 0)]  # a balance that comes to nothing and stays so
     with World(tmp_path) as world:
         story = Story(world)
         story.take(steps)
@@ -445,5 +460,6 @@ def test_the_story_reaches_what_it_should(tmp_path):
             "CoupReturned",
             "ConflictDetected",
         }
+        assert story.world.cash("Bea") == 0
         for check in (check_invariants, check_ends, check_rebuilt):
             check(story)

@@ -1,0 +1,124 @@
+"""Audit at work: what should not be on the bus is a finding, and what it does not know is still evidence."""
+
+import json
+
+import pytest
+import sqlalchemy as sa
+
+from schemas.envelope import decode, encode, hash_of
+from schemas.events.audit import DiscrepancyFound
+from schemas.events.game import SeatTaken
+from schemas.house import shipped_houses
+from services.audit.store import read_evidence
+from services.audit.verify import verify
+from services.room.embedded import Room
+from services.room.tables import Plan, VirtualTable, play
+from services.runtime.ports import Record
+from services.runtime.ports_system import SeededIds, SeededRng, SystemClock
+from services.runtime.settings import Settings
+
+
+@pytest.fixture
+def room(tmp_path):
+    ids, rng = SeededIds("live"), SeededRng("live")
+    with Room(tmp_path, Settings(), clock=SystemClock(), ids=ids, rng=rng) as room:
+        yield room
+
+
+def play_coups(room, coups):
+    table = VirtualTable(
+        room,
+        f"T{coups}",
+        shipped_houses()["nl"],
+        seats=2,
+        plan=Plan(shoes=None, coups=coups),
+        rng=SeededRng("bets"),
+    )
+    play(room, [table], lambda _: None)
+
+
+def findings(room):
+    said = (decode(each.body).data for each in room.bus.read("audit.events"))
+    return [(each.check, each.stream, each.sequence) for each in said if isinstance(each, DiscrepancyFound)]
+
+
+def last_of(room, topic):
+    return decode(list(room.bus.read(topic))[-1].body)
+
+
+def following(event, seat=5, type_name=None):
+    """An event that continues a stream of game, as bytes."""
+    made = encode(
+        SeatTaken(operator="main", table=event.data.table, seat=seat),
+        source="sabot/game",
+        stream=event.stream,
+        sequence=event.sequence + 1,
+        previous=event.hash,
+        time=event.envelope.time,
+        gamingday=event.envelope.gamingday,
+        causationid="c",
+        correlationid="c",
+    )
+    return made.body if type_name is None else made.body.replace(b"sabot.game.seat.taken.v1", type_name)
+
+
+def publish(room, event, body):
+    room.bus.publish([Record("game.events", event.stream, body)])
+    room.settle()
+
+
+def test_money_case_21_junk_between_good_events_is_one_finding_and_both_are_applied(room):
+    play_coups(room, 2)
+    room.bus.publish([Record("wallet.events", "main", b'{"amount":')])
+    play_coups(room, 3)
+    assert [check for check, _, _ in findings(room)] == ["bus_not_ours"]
+    assert room.audit.inbox.held == {}
+    assert verify(room.data).verified == 5
+
+
+def test_an_event_that_came_again_with_other_bytes_is_a_finding(room):
+    play_coups(room, 1)
+    last = last_of(room, "game.events")
+    document = json.loads(last.body)
+    document["time"] = "2020-01-01T00:00:00.000000Z"
+    publish(room, last, json.dumps(document, separators=(",", ":")).encode())
+    assert findings(room) == [("bus_other_bytes", last.stream, last.sequence)]
+
+
+def test_a_gap_is_said_once_and_holds_that_stream_only(room):
+    play_coups(room, 1)
+    last = last_of(room, "game.events")
+    second = decode(following(last))
+    third = decode(following(second, seat=6))
+    publish(room, last, third.body)
+    publish(room, last, following(third, seat=7))
+    assert findings(room) == [("bus_gap", last.stream, third.sequence)]
+    assert list(room.audit.inbox.held) == [last.stream]
+    play_coups(room, 2)
+    assert room.audit.inbox.held.keys() == {last.stream}
+
+
+def test_an_event_that_does_not_follow_the_bytes_before_it_is_a_finding(room):
+    play_coups(room, 1)
+    last = last_of(room, "game.events")
+    publish(room, last, following(last).replace(last.hash.encode(), b"0" * 64))
+    assert findings(room) == [("bus_chain_break", last.stream, last.sequence + 1)]
+
+
+def test_a_newer_version_pauses_its_stream_with_a_finding(room):
+    play_coups(room, 1)
+    last = last_of(room, "game.events")
+    publish(room, last, following(last, type_name=b"sabot.game.seat.taken.v2"))
+    assert findings(room) == [("bus_newer", last.stream, last.sequence + 1)]
+    assert "upgrade" in room.audit.inbox.held[last.stream]
+
+
+def test_an_unknown_type_keeps_its_place_and_stands_in_audits_record(room):
+    play_coups(room, 1)
+    last = last_of(room, "game.events")
+    body = following(last, type_name=b"sabot.game.seat.warmed.v1")
+    publish(room, last, body)
+    assert findings(room) == []
+    with sa.create_engine(f"sqlite:///{room.data / 'audit.db'}").connect() as db:
+        recorded = dict(read_evidence(db, last.stream))
+    assert recorded[last.sequence + 1] == hash_of(body)

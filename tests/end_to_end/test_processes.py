@@ -1,0 +1,368 @@
+"""Game, wallet and audit as three processes that share a directory: over HTTP, and over each other's deaths."""
+
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schemas.events.game import BettingClosed
+from schemas.events.wallet import BetAccepted, BetsSealed, CoupReturned, CoupSettled
+from tests.end_to_end.support import Answer, Service, complaint, events_of, eventually, sabot, sabot_json
+
+OPERATOR, SHARD = "main", "main"
+
+
+class Room:
+    """The three processes over one directory, and somebody who plays by HTTP alone."""
+
+    def __init__(self, data: Path, **environment: str) -> None:
+        self.data, self._environment = data, environment
+        self._started: list[Service] = []
+        # All at once, as somebody would who starts a machine.
+        self.game, self.wallet, self.audit = (self.start(name) for name in ("game", "wallet", "audit"))
+
+    def start(self, name: str) -> Service:
+        service = Service(name, self.data, **self._environment)
+        self._started.append(service)
+        return service
+
+    def clear_away(self) -> None:
+        with ExitStack() as stack:
+            for service in self._started:
+                stack.callback(service.clear_away)
+
+    def stop(self) -> None:
+        """SIGTERM to each; every one ends well."""
+        for service in (self.game, self.wallet, self.audit):
+            assert service.end() == 0, service.said
+
+    # Commands. Who is told "send the same again" does so.
+
+    def post(self, service: Service, path: str, body: dict[str, Any]) -> Answer:
+        def once() -> Answer | None:
+            answer = service.ask("POST", path, {"operator": OPERATOR, **body})
+            retryable = answer.status != 200 and answer.body["retryable"]
+            return None if retryable else answer
+
+        return eventually(once)
+
+    def do(self, service: Service, path: str, **body: Any) -> Any:
+        answer = self.post(service, path, body)
+        assert answer.status == 200, answer
+        return answer.body
+
+    def open_table(self, table: str, players: int, house: str = "nl") -> None:
+        self.do(self.game, "/v1/tables/open", table=table, house=house, shard=SHARD, source="virtual")
+        for seat in range(1, players + 1):
+            self.do(self.game, "/v1/seats/take", table=table, seat=seat)
+            self.do(
+                self.wallet,
+                "/v1/deposits",
+                account=player(table, seat),
+                tx="buy-in",
+                currency="EUR",
+                amount="100.00",
+            )
+        self.do(self.game, "/v1/shoes/commit", table=table, shoe="S1")
+        self.do(self.game, "/v1/shoes/load", table=table, shoe="S1", entropy=f"entropy-of-{table}")
+
+    def open_coup(self, table: str, coup: int) -> None:
+        self.do(self.game, "/v1/coups/open", table=table, shoe="S1", coup=coup)
+
+    def bet(self, table: str, coup: int, seat: int, spot: str, stake: str = "10.00", tx: str = "") -> Answer:
+        body = {"table": table, "shoe": "S1", "coup": coup, "account": player(table, seat), "seat": seat}
+        body |= {"tx": tx or f"bet-{coup}", "spot": spot, "currency": "EUR", "stake": stake}
+        return self.post(self.wallet, "/v1/bets", body)
+
+    def close(self, table: str, coup: int) -> None:
+        self.do(self.game, "/v1/coups/close", table=table, shoe="S1", coup=coup)
+
+    def play(self, table: str, coup: int, players: int) -> None:
+        """A whole coup, up to the closing of its bets."""
+        self.open_coup(table, coup)
+        for seat in range(1, players + 1):
+            assert self.bet(table, coup, seat, ("banker", "player", "tie")[seat % 3]).status == 200
+        self.close(table, coup)
+
+    # Questions.
+
+    def result(self, table: str, coup: int) -> Any:
+        """The coup, when it is over."""
+
+        def asked() -> Any:
+            answer = self.game.ask("GET", f"/v1/coups/{OPERATOR}/{table}/S1/{coup}")
+            return answer.body if answer.status == 200 else None
+
+        return eventually(asked)
+
+    def bets(self, table: str, coup: int) -> Any:
+        return self.wallet.get(f"/v1/coups/{OPERATOR}/{table}/S1/{coup}/bets")
+
+    def paid(self, table: str, coup: int) -> Any:
+        """The bets, when none is open any more."""
+
+        def asked() -> Any:
+            bets = self.bets(table, coup)
+            return None if any(bet["status"] == "open" for bet in bets) else bets
+
+        return eventually(asked)
+
+    def cash(self, table: str, seat: int) -> Decimal:
+        [balance] = self.wallet.get(f"/v1/accounts/{OPERATOR}/{player(table, seat)}")["balances"]
+        assert balance["in_play"] == "0.00"
+        return Decimal(balance["cash"])
+
+    def on_the_bus(self, kind: type, times: int) -> None:
+        """Wait until the bus has so many events of a kind: who published them is then idle, and holds no lock."""
+        eventually(lambda: sum(isinstance(event.data, kind) for event in events_of(self.data)) == times)
+
+    def all_verified(self, coups: int) -> None:
+        """Audit has verified so many coups, and found nothing."""
+        eventually(lambda: sum(self.audit.get("/v1/verdicts").values()) == coups)
+        assert self.audit.get("/v1/verdicts") == {"verified": coups, "discrepancy": 0}
+        assert self.audit.get(f"/v1/operators/{OPERATOR}/findings") == {"items": [], "next": None}
+
+
+def player(table: str, seat: int) -> str:
+    return f"{table}-seat-{seat}"
+
+
+@pytest.fixture
+def room(tmp_path) -> Iterator[Room]:
+    room = Room(tmp_path / "data")
+    try:
+        yield room
+    finally:
+        room.clear_away()
+
+
+def assert_paid_once(data: Path) -> None:
+    """No coup was settled or returned twice, and every bet ended once."""
+    ends: Counter[str] = Counter()
+    parts: Counter[tuple[str, str, int, int]] = Counter()
+    for event in events_of(data):
+        if isinstance(event.data, CoupSettled | CoupReturned):
+            each = event.data
+            parts[each.table, each.shoe, each.coup, each.part] += 1
+            ends.update(bet.bet for bet in each.bets)
+    assert set(ends.values()) == set(parts.values()) == {1}
+
+
+def test_six_coups_by_http_alone(room):
+    # Before anything was played every verdict stands at zero, so that the first of a kind is an increase.
+    born = room.audit.metrics()
+    assert born["audit_coup_verifications_total", ("verified",)] == 0
+    assert born["audit_coup_verifications_total", ("discrepancy",)] == 0
+    for service in (room.game, room.wallet, room.audit):
+        assert service.get("/healthz") == {"status": "ok"}
+        assert service.get("/readyz") == {"status": "ready", "reasons": []}
+    assert room.audit.get("/v1/verdicts") == {"verified": 0, "discrepancy": 0}
+
+    room.open_table("T1", players=3)
+    for coup in range(1, 7):
+        room.open_coup("T1", coup)
+        assert room.game.get(f"/v1/tables/{OPERATOR}/T1")["coup"]["phase"] == "betting"
+        assert room.game.ask("GET", f"/v1/coups/{OPERATOR}/T1/S1/{coup}").status == 404
+        for seat, spot in ((1, "banker"), (2, "player"), (3, "tie")):
+            answer = room.bet("T1", coup, seat, spot)
+            assert (answer.status, answer.body["code"], answer.body["currency"]) == (200, "OK", "EUR")
+        assert {bet["status"] for bet in room.bets("T1", coup)} == {"open"}
+        room.close("T1", coup)
+
+        result = room.result("T1", coup)
+        assert result["status"] == "concluded"
+        assert 4 <= len(result["cards"]) <= 6
+        bets = {bet["spot"]: bet for bet in room.paid("T1", coup)}
+        won = {"banker": "19.50", "player": "20.00", "tie": "90.00"}
+        for spot, bet in bets.items():
+            tie = result["outcome"] == "tie"
+            due = won[spot] if spot == result["outcome"] else "10.00" if tie else "0.00"
+            assert bet["returned"] == due
+    for seat, spot in ((1, "banker"), (2, "player"), (3, "tie")):
+        bets = [bet for coup in range(1, 7) for bet in room.bets("T1", coup) if bet["spot"] == spot]
+        returned = sum(Decimal(bet["returned"]) for bet in bets)
+        assert room.cash("T1", seat) == Decimal("100.00") - 60 + returned
+
+    room.all_verified(6)
+    coups = room.audit.get(f"/v1/operators/{OPERATOR}/coups?table=T1")["items"]
+    assert [(each["coup"], each["verdict"]) for each in coups] == [(coup, "verified") for coup in range(1, 7)]
+    audit = room.audit.metrics()
+    assert audit["audit_coup_verifications_total", ("verified",)] == 6
+    assert audit["audit_coup_verifications_total", ("discrepancy",)] == 0
+    wallet = eventually(
+        lambda: m if (m := room.wallet.metrics())["wallet_outbox_backlog_events", ()] == 0 else None
+    )
+    assert wallet["wallet_events_appended_total", ()] == sum(
+        event.stream == "wallet/main" for event in events_of(room.data)
+    )
+    assert wallet["wallet_records_consumed_total", ("game.events", "gap")] == 0
+    assert room.game.metrics()["game_commands_total", ("done",)] == 1 + 3 + 2 + 12
+
+    room.stop()
+    verified = sabot_json("verify", "--data", room.data)
+    assert verified["coups"] == {"verified": 6, "of_these_void": 0, "discrepancy": 0, "open": 0}
+    assert verified["bets"] == 18
+
+
+def test_wallet_is_killed_between_the_bets_and_their_seal(room):
+    room.open_table("T1", players=2)
+    room.play("T1", 1, players=2)
+    room.paid("T1", 1)
+    room.open_coup("T1", 2)
+    first = room.bet("T1", 2, 1, "banker")
+    assert room.bet("T1", 2, 2, "player").status == 200
+
+    assert room.wallet.end(signal.SIGKILL) == -signal.SIGKILL
+    room.close("T1", 2)
+    assert room.game.get(f"/v1/tables/{OPERATOR}/T1")["coup"]["phase"] == "sealing"
+    with pytest.raises(OSError):  # noqa: PT011 - refused, or reset: it is not there
+        room.wallet.ask("GET", "/healthz")
+
+    room.wallet = room.start("wallet")
+    assert room.result("T1", 2)["status"] == "concluded"
+    room.paid("T1", 2)
+    # The answer that may have been lost is asked for again: the same words, and nothing moves.
+    cash = room.cash("T1", 1)
+    again = room.bet("T1", 2, 1, "banker")
+    assert (again.status, again.body) == (200, first.body)
+    assert again.headers["idempotent-replayed"] == "true"
+    assert again.headers["sabot-current-balance"] == str(cash) == str(room.cash("T1", 1))
+
+    room.play("T1", 3, players=2)
+    room.paid("T1", 3)
+    room.all_verified(3)
+    room.stop()
+    assert sabot_json("verify", "--data", room.data)["coups"]["verified"] == 3
+    assert_paid_once(room.data)
+
+
+def test_game_is_killed_while_a_coup_waits_for_its_seal_and_the_other_table_plays_on(room):
+    for table in ("T1", "T2"):
+        room.open_table(table, players=2)
+        room.open_coup(table, 1)
+    for seat in (1, 2):
+        assert room.bet("T1", 1, seat, "banker").status == 200
+    assert room.bet("T2", 1, 1, "banker").status == 200
+
+    # Wallet holds its breath, so that game dies with betting closed and no card dealt.
+    room.on_the_bus(BetAccepted, 3)
+    room.wallet.send(signal.SIGSTOP)
+    room.close("T1", 1)
+    assert room.game.end(signal.SIGKILL) == -signal.SIGKILL
+    room.wallet.send(signal.SIGCONT)
+    # Nobody deals now, and the other table's bets are taken all the same.
+    assert room.bet("T2", 1, 2, "player").status == 200
+    assert {bet["status"] for bet in room.bets("T1", 1)} == {"open"}
+
+    room.game = room.start("game")
+    room.close("T2", 1)
+    assert {room.result(table, 1)["status"] for table in ("T1", "T2")} == {"concluded"}
+    for table in ("T1", "T2"):
+        room.paid(table, 1)
+        room.play(table, 2, players=2)
+        room.paid(table, 2)
+    room.all_verified(4)
+    room.stop()
+    assert sabot_json("verify", "--data", room.data)["coups"]["verified"] == 4
+    assert_paid_once(room.data)
+
+
+def test_a_seal_that_does_not_come_voids_the_coup_and_the_stakes_go_back(tmp_path):
+    room = Room(tmp_path / "data", SABOT_SEAL_TIMEOUT_SECONDS="1")
+    try:
+        room.open_table("T1", players=2)
+        room.open_coup("T1", 1)
+        for seat in (1, 2):
+            assert room.bet("T1", 1, seat, "banker").status == 200
+        room.on_the_bus(BetAccepted, 2)
+        room.wallet.send(signal.SIGSTOP)
+        room.close("T1", 1)
+        result = room.result("T1", 1)
+        assert (result["status"], result["cards"], result["outcome"]) == ("voided", [], None)
+        room.wallet.send(signal.SIGCONT)
+        assert {bet["status"] for bet in room.paid("T1", 1)} == {"void"}
+        assert [room.cash("T1", seat) for seat in (1, 2)] == [Decimal("100.00")] * 2
+        room.play("T1", 2, players=2)
+        room.paid("T1", 2)
+        room.all_verified(2)
+        room.stop()
+        coups = sabot_json("verify", "--data", room.data)["coups"]
+        assert (coups["verified"], coups["of_these_void"]) == (2, 1)
+        assert_paid_once(room.data)
+    finally:
+        room.clear_away()
+
+
+def test_a_late_bet_is_refused_by_its_place_and_not_by_a_clock(room):
+    room.open_table("T1", players=2)
+    room.open_coup("T1", 1)
+    assert room.bet("T1", 1, 1, "banker").status == 200
+    # Betting closes while wallet sleeps, and game falls asleep before it can deal: sealed, and not settled.
+    room.on_the_bus(BetAccepted, 1)
+    room.wallet.send(signal.SIGSTOP)
+    room.close("T1", 1)
+    room.on_the_bus(BettingClosed, 1)
+    room.game.send(signal.SIGSTOP)
+    room.wallet.send(signal.SIGCONT)
+    room.on_the_bus(BetsSealed, 1)
+    late = room.bet("T1", 1, 2, "player", tx="late")
+    assert (late.status, late.body["code"], late.body["retryable"]) == (409, "BETTING_CLOSED", False)
+    assert late.body["detail"] == "betting on this coup is closed"
+
+    room.game.send(signal.SIGCONT)
+    room.paid("T1", 1)
+    over = room.bet("T1", 1, 2, "player", tx="over")
+    assert (over.status, over.body["code"], over.body["retryable"]) == (409, "ROUND_CLOSED", False)
+    # A refusal is final, and no other word comes for the same id.
+    again = room.bet("T1", 1, 2, "player", tx="late")
+    assert (again.body, again.headers["idempotent-replayed"]) == (late.body, "true")
+    assert room.cash("T1", 2) == Decimal("100.00")
+    room.all_verified(1)
+    room.stop()
+    document = sabot_json("verify", "--data", room.data)
+    assert (document["coups"]["verified"], document["refused_bets"]) == (1, 1)
+
+
+def test_of_two_wallets_on_one_directory_one_stops_in_words(tmp_path):
+    data = tmp_path / "data"
+    with ExitStack() as stack:
+        wallets = [Service("wallet", data) for _ in range(2)]
+        for wallet in wallets:
+            stack.callback(wallet.clear_away)
+        deposit = {"operator": OPERATOR, "currency": "EUR", "amount": "5.00", "tx": "d"}
+        accepted = 0
+        for number in range(4):
+            wallet = wallets[number % 2]
+            try:
+                answer = wallet.ask("POST", "/v1/deposits", {**deposit, "account": f"player {number}"})
+            except OSError:
+                continue  # it is the one that stopped
+            accepted += answer.status == 200
+            if answer.status != 200:
+                assert (answer.status, answer.body["code"]) == (503, "TEMPORARY")
+        stopped = eventually(lambda: next((each for each in wallets if each.has_ended), None))
+        [other] = [each for each in wallets if each is not stopped]
+        assert stopped.wait() == 1
+        assert "another writer has appended to this store" in stopped.said
+        assert "Traceback" not in stopped.said
+        assert other.get("/readyz")["status"] == "ready"
+        answer = other.ask("POST", "/v1/deposits", {**deposit, "account": "player 9"})
+        assert answer.status == 200
+        assert other.end() == 0
+
+    # Game and audit have not run yet: the room is made whole, and all is as one wallet wrote it.
+    sabot("demo", "--coups", "1", "--data", data)
+    assert sabot_json("verify", "--data", data)["ok"] is True
+    deposits = [event.data for event in events_of(data) if event.envelope.type == "sabot.wallet.deposited.v1"]
+    assert sum(each.amount == 500 for each in deposits) == accepted + 1
+
+
+def test_a_service_listens_on_this_machine_only(tmp_path):
+    said = complaint("wallet", "serve", "--data", tmp_path / "d", "--host", "0.0.0.0")
+    assert "is not a loopback address" in said
+    assert not (tmp_path / "d").exists()
