@@ -11,7 +11,7 @@ import hashlib
 import re
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final, Generic, Literal, TypeVar
+from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
@@ -26,6 +26,13 @@ EVENT_BYTES_MAX: Final = 65_535
 """The most an event may measure: what a transparency log can take as one entry."""
 
 _TYPE: Final = re.compile(rb'"type":"([a-z0-9.]{1,120})"')
+_ATTRIBUTES: Final = re.compile(
+    rb'\{"specversion":"1\.0","id":"[^"\\]{1,300}","source":"[^"\\]{1,100}","type":"([a-z0-9.]{1,120})",'
+    rb'"time":"[^"\\]{1,40}","datacontenttype":"application/json","stream":"([^"\\]{1,200})",'
+    rb'"sequence":([1-9][0-9]{0,18}),"previous":"([0-9a-f]{64})",'
+)
+"""The beginning of an event as ``encode`` writes it."""
+
 _VERSIONED: Final = re.compile(r"(sabot\.[a-z0-9.]+)\.v(\d{1,6})")
 
 P = TypeVar("P", bound=Payload)
@@ -156,6 +163,30 @@ def encode(
             f"{envelope.type} in {stream} would measure {len(body)} bytes, {EVENT_BYTES_MAX} at the most"
         )
     return Recorded(envelope, body, hash_of(body))
+
+
+class Attributes(NamedTuple):
+    """What an event says of itself before its data."""
+
+    type: str
+    stream: str
+    sequence: int
+    previous: str
+
+
+def attributes_of(body: bytes) -> Attributes | None:
+    """The attributes of an event that ``encode`` wrote, read without looking at its data.
+
+    For readers to whom the data are no concern: wallet never sees a card, and game no balance. None where
+    the bytes are not written like that; ``decode`` says then what they are.
+    """
+    match = _ATTRIBUTES.match(body)
+    if match is None:
+        return None
+    try:
+        return Attributes(match[1].decode(), match[2].decode(), int(match[3]), match[4].decode())
+    except UnicodeDecodeError:
+        return None
 
 
 def decode(body: bytes) -> Recorded[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
@@ -33,6 +33,7 @@ class AuditService:
     """The verifier over every stream of game and wallet."""
 
     name = "audit"
+    reads: Collection[type[Payload]] | None = None
     reactions_are_pure = False
     consumes: tuple[str, ...] = ("game.events", "wallet.events")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -12,6 +12,7 @@ from schemas.commands import CommitShoe, GameCommand, VoidOverdue
 from schemas.envelope import Recorded, UnknownType
 from schemas.events.base import Payload, TablePayload, game_stream
 from schemas.events.game import HouseSet
+from schemas.events.wallet import BetsSealed
 from services.game import store
 from services.game.core import table as core
 from services.game.core.state import CoupKey, GameState, ShoeKey, TableKey
@@ -26,6 +27,7 @@ class GameService:
     """All tables of this process."""
 
     name = "game"
+    reads: Collection[type[Payload]] | None = (BetsSealed,)
     reactions_are_pure = True
     consumes: tuple[str, ...] = ("wallet.events",)
 

@@ -8,7 +8,7 @@ and never counts as a place in a stream.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -17,7 +17,19 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
-from schemas.envelope import FIRST_PREVIOUS, NewerVersion, NotOurs, Recorded, UnknownType, decode, hash_of
+from schemas.envelope import (
+    FIRST_PREVIOUS,
+    Attributes,
+    NewerVersion,
+    NotOurs,
+    Recorded,
+    UnknownType,
+    attributes_of,
+    decode,
+    hash_of,
+)
+from schemas.events import EVENTS
+from schemas.events.base import Payload
 from services.runtime.ports import Delivery
 from services.runtime.tables import ConsumerOffsetRow, DeadLetterRow, InboxRow, table_of
 from services.runtime.topics import topic_of
@@ -31,6 +43,8 @@ class Verdict(StrEnum):
     """What became of a delivery."""
 
     APPLIED = "applied"
+    PASSED = "passed"
+    """Of no concern to this service: it keeps its place."""
     SKIPPED = "skipped"
     """Of a type that this program does not know: it keeps its place."""
     DUPLICATE = "duplicate"
@@ -71,7 +85,11 @@ class _Place:
 class Inbox:
     """What was applied of every incoming stream. In memory; ``save`` writes it with the effects."""
 
-    def __init__(self, db: Connection) -> None:
+    def __init__(self, db: Connection, reads: Collection[type[Payload]] | None = None) -> None:
+        """``reads``: the events that are of concern here; the data of others are not looked at."""
+        self._passed_over = (
+            frozenset(EVENTS).difference(each.type_name() for each in reads) if reads is not None else None
+        )
         self._places: dict[str, _Place] = {}
         self._offsets: dict[tuple[str, int], int] = {}
         self._touched: set[str] = set()
@@ -107,6 +125,14 @@ class Inbox:
         self._offsets[partition] = delivery.offset + 1
         self._moved.add(partition)
         self.unsaved_offsets += 1
+        if self._passed_over:
+            passing = attributes_of(delivery.body)
+            if (
+                passing is not None
+                and passing.type in self._passed_over
+                and topic_of(passing.stream) == delivery.topic
+            ):
+                return self._pass(delivery, passing), None
         event, newer = None, None
         try:
             event = decode(delivery.body)
@@ -127,6 +153,11 @@ class Inbox:
         if verdict is Verdict.APPLIED and event is None:
             return Verdict.SKIPPED, None
         return verdict, event if verdict is Verdict.APPLIED else None
+
+    def _pass(self, delivery: Delivery, event: Attributes) -> Verdict:
+        """An event of ours that is of no concern here takes its place in its stream."""
+        verdict = self._place(delivery, event.stream, event.sequence, event.previous, hash_of(delivery.body))
+        return Verdict.PASSED if verdict is Verdict.APPLIED else verdict
 
     def hold(self, delivery: Delivery, event: Recorded[Any], reason: str) -> None:
         """Take back that an event was applied: it cannot be, and its stream waits at its place."""

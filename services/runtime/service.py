@@ -7,7 +7,7 @@ every event that this made, and ``save``. All of a batch is one database transac
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Protocol, TypeVar
 
 from sqlalchemy import Connection
@@ -26,6 +26,8 @@ class Service(Protocol[C]):
     """``game``, ``wallet`` or ``audit``: its topic is ``<name>.events``."""
     consumes: tuple[str, ...]
     """The topics that it reads."""
+    reads: Collection[type[Payload]] | None
+    """The events that are of concern to it; ``None``: all. Of others it only keeps the place."""
     reactions_are_pure: bool
     """Whether ``react`` leaves the state alone. An event that makes a pure reaction fail is held, and the
     other streams go on; a failure of one that is not leaves a state that cannot be trusted, and stops the

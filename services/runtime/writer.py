@@ -89,7 +89,7 @@ class Writer(Generic[C]):
         self._clock, self._ids, self._calendar = clock, ids, calendar or GamingCalendar()
         self._source = f"sabot/{service.name}"
         with self.store.transaction() as db:
-            self.inbox = Inbox(db)
+            self.inbox = Inbox(db, service.reads)
             service.load(db)
         self.relay = Relay(self.store, bus)
         self._subscription = bus.subscribe(f"sabot-{service.name}", service.consumes, self.inbox.start)
@@ -252,7 +252,7 @@ class Writer(Generic[C]):
                 admitted.append((delivery, event))
             elif verdict is Verdict.SKIPPED:
                 self.service.skipped(_unknown_type(delivery.body))
-            elif verdict is not Verdict.DUPLICATE:
+            elif verdict not in (Verdict.DUPLICATE, Verdict.PASSED):
                 log.warning("%s: %s at %s/%d", self.service.name, verdict, delivery.topic, delivery.offset)
         return admitted
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,14 @@ from sqlalchemy import Connection
 from schemas.commands import Deposit, PlaceBet, RepairSettlement, WalletCommand
 from schemas.envelope import Recorded, UnknownType
 from schemas.events.base import Payload, wallet_stream
-from schemas.events.game import BettingClosed, CoupConcluded, CoupOpened, CoupVoided
+from schemas.events.game import (
+    BettingClosed,
+    CoupConcluded,
+    CoupOpened,
+    CoupVoided,
+    HouseSet,
+    TableOpened,
+)
 from schemas.refusal import Refusal
 from services.runtime.inbox import Irregularity
 from services.runtime.ports import Ids
@@ -51,6 +58,14 @@ class WalletService:
     """One wallet shard."""
 
     name = "wallet"
+    reads: Collection[type[Payload]] | None = (
+        TableOpened,
+        HouseSet,
+        CoupOpened,
+        BettingClosed,
+        CoupConcluded,
+        CoupVoided,
+    )
     reactions_are_pure = True
     consumes: tuple[str, ...] = ("game.events",)
 

@@ -1,4 +1,4 @@
-"""What the end-to-end tests share: the command, a data directory from inside, and hands that tamper with it."""
+"""What the end-to-end tests share: the command, a data directory from inside, hands that tamper with it."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def accounts_of(data: Path) -> tuple[Verification, Heard]:
 
 @contextmanager
 def database(path: Path) -> Iterator[sqlite3.Connection]:
-    """The file behind the services' backs. What is changed is committed; durability is of no interest here."""
+    """The file, behind the services' backs. What is changed is committed; it need not survive anything."""
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         db.execute("PRAGMA synchronous=OFF")
         db.execute("BEGIN")
@@ -161,9 +161,9 @@ def delete(data: Path, place: Place, event: Recorded[Any]) -> None:
 class Forger:
     """Tells the whole story of a data directory again, with some events changed, in proper chains.
 
-    Whatever referred to a changed event (the next one's ``previous``, a seal's digest, the card that names the
-    seal, a settlement's result, audit's verdict) refers to the new one: nobody could do better who holds every
-    key.
+    Whatever referred to a changed event (the next one's ``previous``, a seal's digest, the card that names
+    the seal, a settlement's result, audit's verdict) refers to the new one: nobody could do better who holds
+    every key.
     """
 
     data: Path

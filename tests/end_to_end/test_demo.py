@@ -71,7 +71,9 @@ def money(row: list[str]) -> dict[str, Decimal]:
 
 @pytest.mark.parametrize("house", ["nl", "fr", "de", "dk", "lt"])
 def test_a_house_plays_pays_and_is_verified(tmp_path, house):
-    done = sabot_json("demo", "--house", house, "--coups", str(COUPS), "--seats", "5", "--data", tmp_path / "d")
+    done = sabot_json(
+        "demo", "--house", house, "--coups", str(COUPS), "--seats", "5", "--data", tmp_path / "d"
+    )
     assert done["ok"] is True
     assert done["coups"] == {"verified": COUPS, "of_these_void": 0, "discrepancy": 0, "open": 0}
     assert sum(done["outcomes"].values()) == COUPS
@@ -102,7 +104,9 @@ def test_the_report_needs_nothing_from_anywhere(tmp_path):
     assert "http:" not in page
     assert "https:" not in page
     assert not re.search(r"<(script|link|img|iframe|object|embed)\b|@import|\bsrc\s*=", page)
-    assert all(target.startswith("#") for target in re.findall(r"""(?:href|url)\s*[=(]\s*["']?([^"')\s>]+)""", page))
+    assert all(
+        target.startswith("#") for target in re.findall(r"""(?:href|url)\s*[=(]\s*["']?([^"')\s>]+)""", page)
+    )
     assert page.count("<article ") == 3
 
 
@@ -118,14 +122,19 @@ def test_what_people_read_says_what_machines_read(tmp_path):
 
 
 def without_ids(coup: dict[str, Any]) -> dict[str, Any]:
-    return {**coup, "bets": [{k: v for k, v in bet.items() if k not in ("account", "bet")} for bet in coup["bets"]]}
+    return {
+        **coup,
+        "bets": [{k: v for k, v in bet.items() if k not in ("account", "bet")} for bet in coup["bets"]],
+    }
 
 
 @pytest.mark.parametrize("house", ["nl", "lt"])
 def test_a_seed_gives_the_same_cards_and_money(tmp_path, house):
     for name, seed in (("one", "s"), ("two", "s"), ("other", "t")):
         sabot("demo", "--house", house, "--coups", "8", "--seed", seed, "--data", tmp_path / name)
-    one, two, other = ([without_ids(coup) for coup in coups_of(tmp_path / name)] for name in ("one", "two", "other"))
+    one, two, other = (
+        [without_ids(coup) for coup in coups_of(tmp_path / name)] for name in ("one", "two", "other")
+    )
     assert one == two
     assert [coup["player"] for coup in one] != [coup["player"] for coup in other]
     assert [coup["bets"] for coup in one] != [coup["bets"] for coup in other]
@@ -135,7 +144,9 @@ def test_without_a_seed_no_two_runs_are_alike(tmp_path):
     for name in ("one", "two"):
         sabot("demo", "--coups", "4", "--data", tmp_path / name)
     one, two = (coups_of(tmp_path / name) for name in ("one", "two"))
-    assert [(coup["player"], coup["banker"]) for coup in one] != [(coup["player"], coup["banker"]) for coup in two]
+    assert [(coup["player"], coup["banker"]) for coup in one] != [
+        (coup["player"], coup["banker"]) for coup in two
+    ]
 
 
 def test_demonstrations_in_one_directory_play_on(tmp_path):
@@ -155,7 +166,14 @@ def test_demonstrations_in_one_directory_play_on(tmp_path):
 def test_a_demonstration_takes_no_table_that_is_there(tmp_path):
     lines = [
         {"type": "deposit", "account": "T2-player-1", "amount": "10.00", "currency": "EUR", "tx": "d"},
-        {"type": "coup", "table": "T2", "house": "fr", "shoe": "S1", "coup": 1, "cards": ["6C", "6D", "KH", "KS"]},
+        {
+            "type": "coup",
+            "table": "T2",
+            "house": "fr",
+            "shoe": "S1",
+            "coup": 1,
+            "cards": ["6C", "6D", "KH", "KS"],
+        },
     ]
     (tmp_path / "coups.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
     data = tmp_path / "data"

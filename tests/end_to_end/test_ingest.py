@@ -15,7 +15,13 @@ REPOSITORY = Path(__file__).parents[2]
 app = build()
 runner = CliRunner()
 
-DEPOSIT: dict[str, Any] = {"type": "deposit", "account": "alice", "amount": "1000.00", "currency": "EUR", "tx": "d1"}
+DEPOSIT: dict[str, Any] = {
+    "type": "deposit",
+    "account": "alice",
+    "amount": "1000.00",
+    "currency": "EUR",
+    "tx": "d1",
+}
 COUP: dict[str, Any] = {
     "type": "coup",
     "table": "T1",

@@ -370,9 +370,13 @@ def test_a_store_that_was_written_anew_in_a_perfect_chain_is_named(evidence, pro
     data = evidence.copy()
     forger = Forger(data, evidence.events)
     target = (
-        losing_settlement(evidence) if producer == "wallet" else evidence.one(CoupConcluded, "game/main.T1", 5)
+        losing_settlement(evidence)
+        if producer == "wallet"
+        else evidence.one(CoupConcluded, "game/main.T1", 5)
     )
-    change = more_money if producer == "wallet" else lambda payload: payload.model_copy(update={"natural": True})
+    change = (
+        more_money if producer == "wallet" else lambda payload: payload.model_copy(update={"natural": True})
+    )
     told = forger.retold({(target.stream, target.sequence): change})
     forger.write_stores(told, [producer])
     result = verified_away(data)
@@ -442,7 +446,9 @@ def test_an_entry_that_does_not_sum_is_found(evidence):
 
     def skimmed(payload: Any) -> CoupSettled:
         *rest, last = payload.entry
-        return payload.model_copy(update={"entry": (*rest, last.model_copy(update={"amount": last.amount + 1}))})
+        return payload.model_copy(
+            update={"entry": (*rest, last.model_copy(update={"amount": last.amount + 1}))}
+        )
 
     result = forged_everywhere(evidence, {_at(target): skimmed})
     assert not result.ok
@@ -484,7 +490,12 @@ def test_a_card_that_nobody_might_draw_is_found(evidence):
         cards = (*payload.cards, "4C")
         return payload.model_copy(update={"outcome": "player", "cards": cards, "turnover": (money,)})
 
-    changes = {_at(fifth): and_a_sixth, _at(end): player_wins, _at(paid): player_is_paid, _at(verdict): all_is_well}
+    changes = {
+        _at(fifth): and_a_sixth,
+        _at(end): player_wins,
+        _at(paid): player_is_paid,
+        _at(verdict): all_is_well,
+    }
     result = forged_everywhere(evidence, changes)
     assert (result.ok, result.verified, result.discrepant) == (False, COUPS - 1, 1)
     assert {(each.operator, each.coup) for each in result.findings} == {("second", 1)}

@@ -4,7 +4,7 @@ A guest is named by a command (``"Ann"``), or takes a seat at one of game's tabl
 such service. Its one table, ``guest``, is written in the batch's transaction like any service's.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,7 @@ class Guests:
     def __init__(self, name: str = "wallet", consumes: tuple[str, ...] = ("game.events",)) -> None:
         self.name, self.consumes = name, consumes
         self.reactions_are_pure = True
+        self.reads: Collection[type[Payload]] | None = None
         self.skipped_places: list[tuple[str, int]] = []
         self.irregularities: list[Irregularity] = []
         self.names: set[str] = set()

@@ -11,8 +11,10 @@ from schemas.envelope import Recorded, decode, hash_of
 from schemas.events import EVENTS
 from schemas.events.game import SeatTaken
 from schemas.events.wallet import AccountOpened
+from services.runtime.database import open_sqlite
 from services.runtime.inbox import Verdict
 from services.runtime.ports import Record
+from services.runtime.republish import UnknownStream, republish
 from services.runtime.tables import DeadLetterRow, table_of
 from services.runtime.writer import Writer
 from tests.contracts.streams import Seats, Stream, record_of
@@ -151,6 +153,27 @@ def test_a_gap_is_filled_by_publishing_the_producers_bytes_again(consumer):
     consumer.restart()
     consumer.hear(*seats.sit(1))
     assert consumer.names == seats_of("T1", 1, 2, 3, 4, 5)
+
+
+def test_republishing_a_stream_fills_a_gap_in_it(tmp_path):
+    """The producer's own command, from its store to the consumer, after the bus lost a record."""
+    engine, consumer_engine = open_engine(tmp_path / "producer.db"), open_engine(tmp_path / "consumer.db")
+    with closing(open_bus(tmp_path)) as bus, closing(open_guests(engine, bus)) as producer:
+        for name in ("Ann", "Bea", "Cleo"):
+            producer.submit(name)
+        work(producer)
+        bus._connection.execute('DELETE FROM record WHERE "offset" = 2')
+        with closing(open_guests(consumer_engine, bus, Guests("audit", ("wallet.events",)))) as consumer:
+            work(consumer)
+            assert consumer.inbox.held == {"wallet/guests": "event 2 is missing"}
+            assert names_in(consumer_engine) == {"friend-of-Ann"}
+            reader = open_sqlite(tmp_path / "producer.db", writer=False)
+            assert republish(reader, bus, "wallet/guests", 2) == 2
+            work(consumer)
+            assert consumer.inbox.held == {}
+        assert names_in(consumer_engine) == {"friend-of-Ann", "friend-of-Bea", "friend-of-Cleo"}
+        with pytest.raises(UnknownStream, match="no stream 'wallet/other' here; there are wallet/guests"):
+            republish(reader, bus, "wallet/other", 1)
 
 
 def test_a_gap_that_is_filled_by_half_stays_a_gap(consumer):

@@ -459,10 +459,12 @@ def test_a_signal_ends_the_process_in_order(world, number):
     assert world.cash("Ann") == 10_000
 
 
+COMMAND = (sys.executable, "-c", "from services.cli.main import run; run()", "wallet", "serve")
+
+
 def test_the_command_serves_until_sigterm_and_ends_with_status_0(tmp_path):
     child = subprocess.Popen(
-        [sys.executable, "-c", "from services.cli.main import run; run()", "wallet", "serve"]
-        + ["--data", str(tmp_path), "--port", "0"],
+        [*COMMAND, "--data", str(tmp_path), "--port", "0"],
         cwd=ROOT,
         stderr=subprocess.PIPE,
         text=True,
@@ -489,8 +491,7 @@ def test_the_command_serves_until_sigterm_and_ends_with_status_0(tmp_path):
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.5"])
 def test_the_command_refuses_a_host_that_others_can_reach(tmp_path, host):
     done = subprocess.run(
-        [sys.executable, "-c", "from services.cli.main import run; run()", "wallet", "serve"]
-        + ["--data", str(tmp_path / "new"), "--host", host],
+        [*COMMAND, "--data", str(tmp_path / "new"), "--host", host],
         cwd=ROOT,
         capture_output=True,
         timeout=60,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from schemas.envelope import Recorded, decode
+from schemas.envelope import decode
 from schemas.events.base import Posting
 from schemas.events.wallet import (
     BetAccepted,
@@ -305,22 +305,20 @@ class Story:
         self.world.restart()
 
 
-def told(steps: Sequence[Step], check: Callable[[Story], None]) -> None:
+@settings(max_examples=50, phases=AS_FOUND)
+@given(STEPS)
+def test_what_holds_whatever_people_do(steps):
+    """The invariants at every position, one end for every bet, and tables that are the fold of the events."""
     with TemporaryDirectory() as folder, World(Path(folder)) as world:
         story = Story(world)
         story.take(steps)
         assert world.wallet.inbox.held == {}
-        check(story)
-
-
-@settings(max_examples=50, phases=AS_FOUND)
-@given(STEPS)
-def test_the_invariants_hold_at_every_position(steps):
-    told(steps, check_invariants)
+        for check in CHECKS:
+            check(story)
 
 
 def check_invariants(story: Story) -> None:
-    """Folds the events one by one, with an arithmetic of its own."""
+    """Balances at every position, by folding the events one by one with an arithmetic of its own."""
     balances: dict[tuple[str, str | None, str], int] = defaultdict(int)
     for event in story.world.events():
         data = event.data
@@ -383,13 +381,8 @@ def _net(bet: Any) -> int:
     return winnings - ((winnings * 5 + 50) // 100 if bet.spot == "banker" else 0)
 
 
-@settings(max_examples=30, phases=AS_FOUND)
-@given(STEPS)
-def test_every_bet_ends_once_and_as_its_coup_did(steps):
-    told(steps, check_ends)
-
-
 def check_ends(story: Story) -> None:
+    """Every accepted bet ends once, and as its coup did; no other bet ends."""
     ends: dict[str, list[str]] = defaultdict(list)
     for event in story.world.events(CoupSettled, CoupReturned):
         for bet in event.data.bets:
@@ -403,19 +396,14 @@ def check_ends(story: Story) -> None:
     assert ends == {}, "nothing ended that was not accepted"
 
 
-@settings(max_examples=40, phases=AS_FOUND)
-@given(STEPS)
-def test_the_tables_are_made_again_from_the_events_alone(steps):
-    told(steps, check_rebuilt)
-
-
 def check_rebuilt(story: Story) -> None:
+    """Every projection is made again from the events alone, row by row, and a restart forgets nothing."""
     world = story.world
     rebuilt = WalletState(world.settings.shard)
     for event in story.world.game.stream.events:
         observe(rebuilt, decode(event.body))
     for event in world.events():
-        evolve(rebuilt, _read_again(event))
+        evolve(rebuilt, event)
     engine = open_sqlite(world.folder / "rebuilt.db", writer=True)
     migrate(engine, "wallet")
     with engine.begin() as db:
@@ -435,8 +423,7 @@ def check_rebuilt(story: Story) -> None:
     assert world_after.accounts == live.accounts
 
 
-def _read_again(event: Recorded[Any]) -> Recorded[Any]:
-    return decode(event.body)
+CHECKS: tuple[Callable[[Story], None], ...] = (check_invariants, check_ends, check_rebuilt)
 
 
 def test_the_story_reaches_what_it_should(tmp_path):
@@ -461,5 +448,5 @@ def test_the_story_reaches_what_it_should(tmp_path):
             "ConflictDetected",
         }
         assert story.world.cash("Bea") == 0
-        for check in (check_invariants, check_ends, check_rebuilt):
+        for check in CHECKS:
             check(story)
