@@ -1,6 +1,6 @@
 """``make bench``: the whole room end to end on this machine.
 
-One table and sixteen, and each at ten times the length.
+One table and sixteen, each at ten times the length, and sixteen with audit as a process of its own.
 
 Every run is a process of its own (so that peak memory is its own) that plays house ``nl`` over the embedded
 bus and SQLite with ``synchronous=FULL``: three services, seven bets a coup, audit verifying every coup. Times
@@ -22,10 +22,11 @@ from rich.table import Table
 
 @dataclass(frozen=True)
 class Case:
-    """A run: how many tables, and how many coups over all of them."""
+    """A run: how many tables, how many coups over all of them, and whether audit is in the same process."""
 
     tables: int
     coups: int
+    audit: str = "here"
 
 
 def main() -> int:
@@ -35,11 +36,17 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     options = parser.parse_args()
     coups = options.coups
-    cases = [Case(1, coups // 4), Case(1, coups * 10 // 4), Case(16, coups), Case(16, coups * 10)]
+    cases = [
+        Case(1, coups // 4),
+        Case(1, coups * 10 // 4),
+        Case(16, coups),
+        Case(16, coups * 10),
+        Case(16, coups, "apart"),
+    ]
     console = Console(stderr=True)
     results = []
     for case in cases:
-        console.print(f"{case.tables} table(s), {case.coups} coups…")
+        console.print(f"{case.tables} table(s), {case.coups} coups, audit {case.audit}…")
         results.append(_measure(case))
     if options.json:
         print(json.dumps(results, indent=2))
@@ -49,7 +56,7 @@ def main() -> int:
 
 
 def _measure(case: Case) -> dict[str, Any]:
-    command = [sys.executable, "-m", "benchmarks.room", str(case.tables), str(case.coups)]
+    command = [sys.executable, "-m", "benchmarks.room", str(case.tables), str(case.coups), case.audit]
     finished = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     result: dict[str, Any] = json.loads(finished.stdout)
     return result
@@ -59,6 +66,7 @@ def _print(results: list[dict[str, Any]]) -> None:
     table = Table(title="End to end: dealt, bet on, paid and verified", title_justify="left")
     for column in (
         "tables",
+        "audit",
         "coups",
         "coups/s",
         "bets/s",
@@ -72,6 +80,7 @@ def _print(results: list[dict[str, Any]]) -> None:
     for each in results:
         table.add_row(
             str(each["tables"]),
+            each["audit"],
             f"{each['coups']:,}",
             f"{each['coups_per_second']:,.0f}",
             f"{each['bets_per_second']:,.0f}",
@@ -83,7 +92,7 @@ def _print(results: list[dict[str, Any]]) -> None:
         )
     console = Console()
     console.print(table)
-    one, one_long, many, many_long = results
+    one, one_long, many, many_long, apart = results
     console.print(
         f"cost per coup at ten times the length: one table ×{_cost(one_long) / _cost(one):.2f}, "
         f"sixteen tables ×{_cost(many_long) / _cost(many):.2f}"

@@ -1,23 +1,27 @@
-"""One run of the room: ``python -m benchmarks.room TABLES COUPS`` prints its figures as JSON."""
+"""One run of the room: ``python -m benchmarks.room TABLES COUPS here|apart`` prints its figures as JSON."""
 
 from __future__ import annotations
 
 import json
 import resource
+import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import quantiles
-from time import perf_counter
+from time import perf_counter, sleep
 from typing import Any
 
 from schemas.envelope import Recorded
 from schemas.events.game import CoupConcluded
 from schemas.events.wallet import CoupSettled
 from schemas.house import shipped_houses
+from services.audit.store import count_verdicts
 from services.room.embedded import Room
 from services.room.tables import Plan, VirtualTable, play
+from services.runtime.database import open_sqlite
 from services.runtime.memory import calm_collector
 from services.runtime.ports_system import SeededIds, SeededRng, SystemClock
 from services.runtime.settings import Settings
@@ -34,7 +38,8 @@ class _Settling:
         self._concluded: dict[str, float] = {}
         room.game.on_commit = self._game
         room.wallet.on_commit = self._wallet
-        room.audit.on_commit = self._count
+        if room.audit is not None:
+            room.audit.on_commit = self._count
 
     def _game(self, events: Sequence[Recorded[Any]]) -> None:
         now = perf_counter()
@@ -55,12 +60,40 @@ class _Settling:
         self.events += len(events)
 
 
-def run(tables: int, coups: int, data: Path) -> dict[str, Any]:
-    """Play so many coups over so many tables, and measure."""
+@contextmanager
+def _audit_apart(data: Path) -> Iterator[None]:
+    """Audit as a process of its own over the same directory."""
+    command = [sys.executable, "-m", "benchmarks.audit", str(data)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdout.readline()  # it is ready
+        try:
+            yield
+        finally:
+            process.stdin.close()  # and it ends
+
+
+def _wait_for_verdicts(data: Path, coups: int) -> None:
+    engine = open_sqlite(data / "audit.db", writer=False)
+    while True:
+        with engine.connect() as db:
+            if sum(count_verdicts(db).values()) >= coups:
+                return
+        sleep(0.01)
+
+
+def run(tables: int, coups: int, data: Path, *, audit_here: bool) -> dict[str, Any]:
+    """Play so many coups over so many tables until audit has verified all of them, and measure."""
     house = shipped_houses()["nl"]
     plan = Plan(shoes=None, coups=coups // tables)
     ids, rng = SeededIds("bench"), SeededRng("bench")
-    with Room(data, Settings(), clock=SystemClock(), ids=ids, rng=rng) as room:
+    with ExitStack() as stack:
+        room = stack.enter_context(
+            Room(data, Settings(), clock=SystemClock(), ids=ids, rng=rng, audit_here=audit_here)
+        )
+        if not audit_here:
+            stack.enter_context(_audit_apart(data))
         settling = _Settling(room)
         playing = [
             VirtualTable(
@@ -70,10 +103,12 @@ def run(tables: int, coups: int, data: Path) -> dict[str, Any]:
         ]
         started = perf_counter()
         play(room, playing, lambda _: None)
+        _wait_for_verdicts(data, sum(table.coups for table in playing))
         seconds = perf_counter() - started
     played = sum(table.coups for table in playing)
     percentiles = quantiles(settling.milliseconds, n=100)
     return {
+        "audit": "here" if audit_here else "apart",
         "tables": tables,
         "coups": played,
         "seconds": seconds,
@@ -90,9 +125,9 @@ def run(tables: int, coups: int, data: Path) -> dict[str, Any]:
 def main() -> None:
     """Read the arguments, run in a temporary folder, print."""
     calm_collector()
-    tables, coups = int(sys.argv[1]), int(sys.argv[2])
+    tables, coups, audit = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
     with tempfile.TemporaryDirectory(prefix="sabot-bench-") as folder:
-        print(json.dumps(run(tables, coups, Path(folder))))
+        print(json.dumps(run(tables, coups, Path(folder), audit_here=audit == "here")))
 
 
 if __name__ == "__main__":

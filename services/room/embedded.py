@@ -35,15 +35,27 @@ class Stalled(Exception):
 
 
 class Room:
-    """Game, wallet and audit over ``data``. A context manager; leaving closes all of them."""
+    """Game, wallet and audit over ``data``. A context manager; leaving closes all of them.
 
-    def __init__(self, data: Path, settings: Settings, *, clock: Clock, ids: Ids, rng: Rng) -> None:
+    ``audit_here=False`` leaves audit to a process of its own (``sabot audit serve``).
+    """
+
+    def __init__(
+        self,
+        data: Path,
+        settings: Settings,
+        *,
+        clock: Clock,
+        ids: Ids,
+        rng: Rng,
+        audit_here: bool = True,
+    ) -> None:
         data.mkdir(parents=True, exist_ok=True)
         self.data, self.settings = data, settings
         self.bus = EmbeddedBus(data / BUS_DATABASE)
         self.game = open_game(data, self.bus, settings, clock=clock, ids=ids, rng=rng)
         self.wallet = open_wallet(data, self.bus, settings, clock=clock, ids=ids)
-        self.audit = open_audit(data, self.bus, settings, clock=clock, ids=ids)
+        self.audit = open_audit(data, self.bus, settings, clock=clock, ids=ids) if audit_here else None
         # Readers see what is committed. Each query runs in a transaction of its own: ``with reader.begin()``.
         self.game_reader = open_sqlite(data / GAME_DATABASE, writer=False).connect()
         self.wallet_reader = open_sqlite(data / WALLET_DATABASE, writer=False).connect()
@@ -55,8 +67,11 @@ class Room:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for open_thing in (self.game_reader, self.wallet_reader, self.game, self.wallet, self.audit):
-            open_thing.close()
+        for reader in (self.game_reader, self.wallet_reader):
+            reader.close()
+        for writer in (self.game, self.wallet, self.audit):
+            if writer is not None:
+                writer.close()
         self.bus.close()
 
     @property
@@ -75,7 +90,7 @@ class Room:
         """One step of game and wallet, and of audit now and then. Returns how much was done."""
         done = self.game.step() + self.wallet.step()
         self._steps += 1
-        if not done or self._steps % _AUDIT_EVERY_STEPS == 0:
+        if self.audit is not None and (not done or self._steps % _AUDIT_EVERY_STEPS == 0):
             done += self.audit.step()
         return done
 

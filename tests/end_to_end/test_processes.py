@@ -386,13 +386,8 @@ def test_a_record_that_the_bus_lost_holds_one_table_until_it_is_published_again(
     room.paid("T1", 3)
     room.all_verified(5)
     room.stop()
-    # All coups are right; that the bus did not have the event in its place stays to be seen.
-    verified = sabot_json("verify", "--data", room.data, status=1)
-    assert verified["coups"] == {"verified": 5, "of_these_void": 0, "discrepancy": 0, "open": 0}
-    assert [(each["stream"], each["sequence"]) for each in verified["findings"]] == [
-        ("game/main.T1", opened.sequence)
-    ]
-    assert "missing from the bus" in verified["findings"][0]["words"]
+    # Nothing is missing any more, and what came twice did no harm.
+    assert sabot_json("verify", "--data", room.data)["coups"]["verified"] == 5
     assert_paid_once(room.data)
 
 

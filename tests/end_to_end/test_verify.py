@@ -248,6 +248,37 @@ def test_an_event_that_was_published_twice_is_no_finding(evidence):
     assert verified_away(data).ok
 
 
+@pytest.mark.parametrize("behind", [1, 2, 9])
+@pytest.mark.parametrize("stream", ["game/main.T1", "wallet/main", "audit/main"])
+def test_what_the_bus_lost_and_was_published_again_is_missing_no_more(evidence, stream, behind):
+    events = [event for event in evidence.events if event.stream == stream]
+    lost = events[-1 - behind]
+    data = evidence.copy()
+    delete(data, "bus", lost)
+    # The event alone, moved to the end, does not fill the gap: who waited there needs those behind it too.
+    append_to_the_bus(data, stream, lost.body)
+    assert_one_of_the_bus(verify(data))
+    for event in events[-behind:]:
+        append_to_the_bus(data, stream, event.body)
+    assert verified_away(data).ok
+
+
+def test_publishing_again_is_how_a_gap_is_filled(evidence):
+    data = evidence.copy()
+    delete(data, "bus", next(event for event in evidence.events if event.stream == "game/main.T1"))
+    assert not verify(data).ok
+    assert "events of game/main.T1 published again" in sabot(
+        "game", "republish", "game/main.T1", "1", "--data", data
+    )
+    assert verified_away(data).ok
+
+
+def assert_one_of_the_bus(result: Verification) -> None:
+    assert not result.ok
+    assert all("the bus" in finding.words for finding in result.findings)
+    assert result.verified == COUPS
+
+
 def test_a_table_that_only_the_bus_knows_is_found(evidence):
     data = evidence.copy()
     first = next(event for event in evidence.events if event.stream == "game/main.T1")

@@ -73,11 +73,13 @@ def place_records(stream: str, bodies: Iterable[bytes]) -> Iterator[tuple[int, b
     """Gives each record of a log its place in the stream, also where it does not tell, or lies.
 
     A record is believed if it is the next one. Any other is held until those behind it show what it is: a
-    damaged record in the place that is left open, a repetition, or the first one behind a gap. What has no
-    place at all comes with sequence 0.
+    damaged record in the place that is left open, a repetition, or the first one behind a gap. One that came
+    too early, before a gap was filled, is a repetition once its turn comes again. What has no place at all
+    comes with sequence 0.
     """
     last = 0
     held: list[tuple[int | None, bytes]] = []
+    early = _Early()
     for body in bodies:
         links = links_of(body)
         sequence = links.sequence if links is not None and links.stream == stream else None
@@ -86,8 +88,8 @@ def place_records(stream: str, bodies: Iterable[bytes]) -> Iterator[tuple[int, b
             if sequence == last + len(held) + 1:  # the held ones fill the gap: they are its damaged records
                 yield from ((last + place, each) for place, (_, each) in enumerate(held, start=1))
                 last, held = sequence - 1, []
-            elif sequence == last + 1:  # there is no gap: the held ones came in between
-                yield from (_without_place(each, last) for each in held)
+            elif sequence == last + 1:  # there is no gap: the held ones came in between, or too early
+                yield from (_without_place(each, last) for each in held if not early.keep(each, sequence))
                 held = []
             elif before is not None and sequence == before + 1:
                 yield from _fill(held[:-1], last, before)
@@ -96,11 +98,13 @@ def place_records(stream: str, bodies: Iterable[bytes]) -> Iterator[tuple[int, b
         if sequence == last + 1:
             yield sequence, body
             last = sequence
+            yield from early.due(sequence)
         else:
             held.append((sequence, body))
             if len(held) > _HELD_MAX:
                 yield from ((0, each) for _, each in held)
                 held = []
+    yield from early.left()
     for sequence, body in held:
         if sequence is None:
             last += 1
@@ -108,6 +112,32 @@ def place_records(stream: str, bodies: Iterable[bytes]) -> Iterator[tuple[int, b
         else:
             yield sequence, body
             last = max(last, sequence)
+
+
+class _Early:
+    """Records that came before a gap in front of them was filled. Each waits for its turn to come again."""
+
+    def __init__(self) -> None:
+        self._bodies: dict[int, list[bytes]] = {}
+
+    def keep(self, held: tuple[int | None, bytes], present: int) -> bool:
+        """Whether this record is of later than now."""
+        sequence, body = held
+        if sequence is None or sequence <= present or len(self._bodies) >= _HELD_MAX:
+            return False
+        self._bodies.setdefault(sequence, []).append(body)
+        return True
+
+    def due(self, present: int) -> Iterator[tuple[int, bytes]]:
+        """What came early of the event that has come now; without a place what never came in its turn."""
+        if self._bodies:
+            yield from ((present, body) for body in self._bodies.pop(present, ()))
+            for sequence in sorted(each for each in self._bodies if each < present):
+                yield from ((0, body) for body in self._bodies.pop(sequence))
+
+    def left(self) -> Iterator[tuple[int, bytes]]:
+        """What never came in its turn."""
+        return ((0, body) for _, bodies in sorted(self._bodies.items()) for body in bodies)
 
 
 def _without_place(held: tuple[int | None, bytes], last: int) -> tuple[int, bytes]:

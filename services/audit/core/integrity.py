@@ -22,6 +22,9 @@ RECORD: Final = "audit's record"
 EVERYWHERE: Final = "every place"
 UNDECIDED: Final = "an unknown place"
 
+_GAPS_MAX: Final = 1_000
+"""So many gaps of a bus are kept in mind, to see whether they are filled further on."""
+
 Kind = Literal["changed", "missing", "extra", "repeated", "head", "chain", "unreadable"]
 
 
@@ -140,6 +143,8 @@ class _Run:
     first: int
     last: int
     about: Place
+    filled: int = 0
+    """The last event that came further on in its stead, one after the other and as it was written."""
 
 
 _Copies = dict[str, list[_Item]]
@@ -157,6 +162,8 @@ class _Comparison:
         self._stream, self._places, self._known = stream, places, known
         self._heads = {store_of(stream): store_head, RECORD: record_head}
         self._missing: dict[str, _Run] = {}
+        self._gaps: list[_Run] = []
+        """Of the bus: what it does not have in its place, and may yet have further on."""
         self._good: str | None = FIRST_PREVIOUS
         """Hash of the event before; None where it is not known."""
         self._last = Head(0, FIRST_PREVIOUS)
@@ -178,8 +185,10 @@ class _Comparison:
             following = self._take(sequence + 1)
             yield from self._judge(sequence, copies, following)
             sequence, copies = sequence + 1, following
+        for gap in self._gaps:
+            yield self._lacks(BUS, gap)
         for place in list(self._missing):
-            yield self._end_of_run(place, tail=True)
+            yield self._lacks(place, self._missing.pop(place), tail=True)
         yield from self._check_heads()
 
     def _take(self, sequence: int) -> _Copies:
@@ -205,7 +214,7 @@ class _Comparison:
                 yield self._again(place, extra, items[0][1])
         for place in list(self._missing):
             if copies[place]:
-                yield self._end_of_run(place, tail=False)
+                yield from self._end_of_run(place, self._missing.pop(place))
         ours = plain or self._is_ours(sequence, hashes)
         if ours and good is not None:
             if body is not None:
@@ -303,6 +312,8 @@ class _Comparison:
         for place, reader in self._places.items():
             for item in reader.strays:
                 first = self._known(item[0]) if self._known is not None and item[0] > 0 else None
+                if place == BUS and item[1] == first:
+                    self._fill_gaps(item[0])
                 yield self._again(place, item, first)
             reader.strays.clear()
 
@@ -340,12 +351,24 @@ class _Comparison:
         yield Difference(self._stream, first, EVERYWHERE, "missing", words)
         self._good = None
 
-    def _end_of_run(self, place: str, *, tail: bool) -> Difference:
-        run = self._missing.pop(place)
+    def _end_of_run(self, place: str, run: _Run) -> Iterator[Difference]:
+        if place != BUS:
+            yield self._lacks(place, run)
+            return
+        self._gaps.append(run)
+        if len(self._gaps) > _GAPS_MAX:
+            yield self._lacks(BUS, self._gaps.pop(0))
+
+    def _fill_gaps(self, sequence: int) -> None:
+        """A gap is filled when the events come again, and the one behind them: a consumer waits for that."""
+        for gap in self._gaps:
+            if sequence == max(gap.first, gap.filled + 1):
+                gap.filled = sequence
+        self._gaps = [gap for gap in self._gaps if gap.filled <= gap.last]
+
+    def _lacks(self, place: str, run: _Run, *, tail: bool = False) -> Difference:
         many = f"event {run.first} is" if run.first == run.last else f"events {run.first} to {run.last} are"
-        words = f"{many} missing from {place}, in stream {self._stream}"
-        if tail:
-            words = f"{many} missing from the end of {place}, in stream {self._stream}"
+        words = f"{many} missing from {'the end of ' if tail else ''}{place}, in stream {self._stream}"
         return Difference(self._stream, run.first, place, "missing", words, run.about, tail=tail)
 
     def _check_heads(self) -> Iterator[Difference]:
