@@ -15,6 +15,8 @@ CHECKPOINT_PAGES: Final = 8_000
 and one every thousand pages, the default, comes with every few batches."""
 
 _AGAIN_SECONDS: Final = 0.01
+_PRIMARY_CODE: Final = 0xFF
+"""Why a file is busy (somebody recovers it, somebody closes it) stands in the bits above."""
 
 
 def configure(connection: sqlite3.Connection) -> None:
@@ -43,6 +45,7 @@ def _to_write_ahead_log(connection: sqlite3.Connection) -> None:
             connection.execute("PRAGMA journal_mode=WAL")
             return
         except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or monotonic() > until:
+            busy = error.sqlite_errorcode & _PRIMARY_CODE == sqlite3.SQLITE_BUSY
+            if not busy or monotonic() > until:
                 raise
             sleep(_AGAIN_SECONDS)

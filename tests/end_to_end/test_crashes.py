@@ -83,7 +83,7 @@ def test_an_ingest_that_is_killed_again_and_again_ends_as_if_it_never_was(tmp_pa
 
     chance = random.Random("moments")
     reached = [0]
-    for _ in range(6):
+    for _ in range(4):
         ended = kill_within(file, cut, reached[-1], after_events=chance.randrange(1, 400))
         reached.append(events_on_the_bus(cut))
         assert not (cut / "settlements.csv").exists() or ended, "half a file is never taken for all of it"
@@ -248,7 +248,7 @@ def test_wherever_the_power_is_cut_the_rest_comes_out_the_same(empty, tmp_path, 
 def test_a_power_cut_after_a_power_cut_changes_nothing_either(empty, tmp_path):
     expected, points = undisturbed(empty, tmp_path)
     chance = random.Random("twice")
-    for number in range(15):
+    for number in range(8):
         data = Path(shutil.copytree(empty, tmp_path / str(number)))
         for _ in range(3):
             # What is left to do has fewer points each time: it may be done before the power is cut.
