@@ -105,7 +105,7 @@ class GameService:
         waiting = [
             table.coup.closed_at
             for table in self.state.tables.values()
-            if table.coup is not None and table.coup.closed_at is not None
+            if table.source == "virtual" and table.coup is not None and table.coup.closed_at is not None
         ]
         if not waiting:
             return ()

@@ -17,17 +17,13 @@ from typing import IO, Any, Final
 
 from schemas.commands import Deposit, GameCommand, OpenCoup, OpenTable, PlaceBet, SetHouse
 from schemas.house import House, shipped_houses
-from services.game import store as game_store
-from services.game.core.state import CoupKey as GameCoupKey
 from services.game.core.state import TableKey
 from services.room.embedded import Room, Stalled
 from services.room.flight import CoupFlight, Stage
 from services.room.lines import CoupLine, DepositLine, LineError, parse_line
+from services.room.records import Records
 from services.room.settlements import SettlementsFile
-from services.wallet import store as wallet_store
-from services.wallet.core.betting import conflicting_fields
-from services.wallet.core.evolve import bet_content, deposit_content
-from services.wallet.core.state import CoupKey, Transaction, TransactionKey
+from services.wallet.core.state import CoupKey
 
 _IN_FLIGHT_MAX: Final = 256
 _LINE_BYTES_MAX: Final = 4 * 1024 * 1024
@@ -131,6 +127,7 @@ class Ingest:
         self._busy_tables: set[str] = set()
         self._written = _WrittenCoups()
         self._operator = room.settings.operator
+        self._records = Records(room)
 
     def read(self, source: IO[bytes]) -> IngestReport:
         """Take the whole file through, and wait until audit has seen all of it."""
@@ -199,19 +196,11 @@ class Ingest:
             currency=line.currency,
             amount=line.amount,
         )
-        content = deposit_content(line.currency, line.amount)
-        known = self._transactions([(line.account, line.tx)])
-        self._refuse_conflict(known.get((line.account, line.tx)), content, "")
+        self._records.check_deposit(line)
         self._fly(_DepositFlight(accounts, self._room.wallet.submit(command), number, raw))
 
     def _coup(self, line: CoupLine, accounts: frozenset[str], number: int, raw: bytes) -> None:
-        key = CoupKey(self._operator, line.table, line.shoe, line.coup)
-        ended = self._ended_otherwise(line, key)
-        known = self._transactions([(bet.account, bet.tx) for bet in line.bets])
-        for bet in line.bets:
-            content = bet_content(key, seat=bet.seat, spot=bet.spot, currency=bet.currency, stake=bet.stake)
-            self._refuse_conflict(known.get((bet.account, bet.tx)), content, f"bets[{bet.index}].")
-        finished = ended and self._paid_with_other_bets(line, key, known)
+        finished = self._records.check_coup(line)
         opening = OpenCoup(
             operator=self._operator,
             table=line.table,
@@ -257,78 +246,6 @@ class Ingest:
         if table.house != line.house:
             return [SetHouse(operator=self._operator, table=line.table, house=line.house)]
         return []
-
-    # What wallet knows already.
-
-    def _transactions(self, asked: list[tuple[str, str]]) -> dict[tuple[str, str], Transaction]:
-        """Past transactions, by the operator's reference and the transaction id."""
-        db = self._room.wallet_reader
-        with db.begin():
-            ids = wallet_store.find_references(db, [(self._operator, account) for account, _ in asked])
-            keys = {
-                TransactionKey(ids[self._operator, account], tx): (account, tx)
-                for account, tx in asked
-                if (self._operator, account) in ids
-            }
-            found = wallet_store.find_transactions(db, keys)
-        return {keys[key]: transaction for key, transaction in found.items()}
-
-    def _refuse_conflict(
-        self, known: Transaction | None, content: dict[str, str | int | None], path: str
-    ) -> None:
-        if known is None:
-            return
-        differing = conflicting_fields(known.content, content)
-        if differing:
-            name = "tx" if differing[0] in ("operation", "table", "shoe", "coup") else differing[0]
-            raise LineError(
-                path + name,
-                f"transaction {known.key.tx!r} was used before with another {', '.join(differing)}",
-            )
-
-    def _ended_otherwise(self, line: CoupLine, key: CoupKey) -> bool:
-        """Whether game has ended this coup already.
-
-        Raises:
-            LineError: it has, with other cards or by another house than this line's.
-        """
-        game_key = GameCoupKey(*key)
-        db = self._room.game_reader
-        with db.begin():
-            ended = game_store.find_coups(db, [game_key]).get(game_key)
-            if ended is None:
-                return False
-            house = game_store.find_house(db, key.operator, key.table, ended.house_number)
-        which = f"coup {line.coup} of shoe {line.shoe!r}"
-        if ended.cards != line.cards:
-            was = " ".join(ended.cards)
-            raise LineError("cards", f"{which} was recorded with other cards: {was}")
-        if house is not None and house.id != line.house.id:
-            raise LineError("house", f"{which} was recorded at house {house.id!r}")
-        return True
-
-    def _paid_with_other_bets(
-        self, line: CoupLine, key: CoupKey, known: Mapping[tuple[str, str], Transaction]
-    ) -> bool:
-        """Whether the bets of a coup that is over are paid already.
-
-        Raises:
-            LineError: they are not this line's.
-        """
-        db = self._room.wallet_reader
-        with db.begin():
-            phase = wallet_store.find_coups(db, [key]).get(key, ("open", 0))[0]
-            recorded = wallet_store.bets_of_coup(db, key)
-        for bet in line.bets:
-            if (bet.account, bet.tx) not in known:
-                raise LineError(
-                    f"bets[{bet.index}].tx",
-                    f"coup {line.coup} of shoe {line.shoe!r} is over and was recorded without this bet",
-                )
-        if len(recorded) != len(line.bets):
-            words = f"coup {line.coup} of shoe {line.shoe!r} was recorded with {len(recorded)} bets"
-            raise LineError("bets", words)
-        return phase != "sealed"
 
     # Moving on.
 

@@ -231,9 +231,7 @@ class Inbox:
         self._touched.add(stream)
         return Verdict.APPLIED
 
-    def _hold(
-        self, delivery: Delivery, stream: str, sequence: int, verdict: Verdict, reason: str
-    ) -> Verdict:
+    def _hold(self, delivery: Delivery, stream: str, sequence: int, verdict: Verdict, reason: str) -> Verdict:
         place, at = self._last(stream), (delivery.topic, delivery.partition, delivery.offset)
         place.seen = max(place.seen, sequence)
         # Reading must begin again at the first record that is still needed, not at the latest.

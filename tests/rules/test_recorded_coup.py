@@ -2,7 +2,7 @@
 
 import pytest
 
-from schemas.commands import CloseTable, EndShoe, SetHouse, VoidCoup
+from schemas.commands import CloseTable, EndShoe, SetHouse, VoidCoup, VoidOverdue
 from schemas.events.game import (
     CardDealt,
     CoupConcluded,
@@ -47,6 +47,13 @@ def test_the_first_coup_brings_the_shoe_with_it(room):
 def test_case_16_whose_is_the_fifth_card(room):
     dealt = of_type(room.play(1, FIVE), CardDealt)
     assert [(card.hand, card.position) for card in dealt][4] == ("banker", 3)
+
+
+def test_a_recorded_coup_waits_for_its_seal_however_long(room):
+    room.open(1, NATURAL)
+    room.close(1)
+    assert room.do(VoidOverdue(closed_before=room.clock(room.now + 86_400))) == []
+    assert of_type(room.seal(1), CoupConcluded)
 
 
 def test_numbers_may_have_gaps_and_come_in_any_order(room):

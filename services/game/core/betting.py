@@ -244,11 +244,15 @@ def void_coup(state: GameState, command: VoidCoup) -> list[Payload]:
 
 
 def void_overdue(state: GameState, command: VoidOverdue) -> list[Payload]:
-    """Void every coup that closed its betting before a moment and still has no seal, at any table."""
+    """Void every coup that closed its betting before a moment and still has no seal, at any virtual table.
+
+    A recorded coup was dealt long ago: it waits for its seal however long wallet is away.
+    """
     return [
         event
         for table in state.tables.values()
-        if (coup := table.coup) is not None
+        if table.source == "virtual"
+        and (coup := table.coup) is not None
         and coup.closed_at is not None
         and coup.closed_at < command.closed_before
         for event in _voided(state, table, coup, SEAL_TIMEOUT, None)
