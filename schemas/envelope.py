@@ -195,6 +195,8 @@ def decode(body: bytes) -> Recorded[Any]:
     Raises:
         NotOurs, UnknownType, NewerVersion: see there.
     """
+    if len(body) > EVENT_BYTES_MAX:
+        raise NotOurs(f"{len(body)} bytes are more than an event may measure ({EVENT_BYTES_MAX})")
     match = _TYPE.search(body)
     payload = EVENTS.get(match[1].decode()) if match else None
     if payload is not None:

@@ -95,7 +95,7 @@ def _trial_balance(result: Verification) -> Table:
 def print_findings(result: Verification, where: Console) -> None:
     """The findings in words, the first of them if there are many."""
     for finding in result.findings[:_FINDINGS_SHOWN]:
-        place = f"{finding.stream}#{finding.sequence}"
+        place = f"{finding.stream}#{finding.sequence}" if finding.sequence else finding.stream
         if finding.coup is not None:
             place += f", coup {finding.coup} of shoe {finding.shoe} at {finding.table}"
         where.print(f"[red]finding[/red] ({finding.check}) ", end="")

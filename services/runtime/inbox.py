@@ -103,6 +103,13 @@ class Inbox:
             self._places[row.stream] = _Place(row.sequence, row.hash, held, row.held_reason)
         for row in db.execute(sa.select(_OFFSET)):
             self._offsets[row.topic, row.partition] = row.next
+        start = self.start
+        self._buried = {
+            (row.topic, row.partition, row.offset)
+            for row in db.execute(sa.select(_DEAD.c.topic, _DEAD.c.partition, _DEAD.c.offset))
+            if row.offset >= start.get((row.topic, row.partition), 0)
+        }
+        """Dead letters that will be read again."""
 
     @property
     def start(self) -> dict[tuple[str, int], int]:
@@ -250,6 +257,8 @@ class Inbox:
         return verdict
 
     def _bury(self, delivery: Delivery, reason: str, received_at: str) -> tuple[Verdict, None]:
+        if (delivery.topic, delivery.partition, delivery.offset) in self._buried:
+            return Verdict.NOT_OURS, None
         self._dead.append(
             {
                 "topic": delivery.topic,

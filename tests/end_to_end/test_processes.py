@@ -212,6 +212,8 @@ def test_six_coups_by_http_alone(room):
     assert wallet["wallet_records_consumed_total", ("game.events", "gap")] == 0
     assert room.game.metrics()["game_commands_total", ("done",)] == 1 + 3 + 2 + 12
 
+    # Whoever wants to may verify while they run.
+    assert sabot_json("verify", "--data", room.data)["coups"]["verified"] == 6
     room.stop()
     verified = sabot_json("verify", "--data", room.data)
     assert verified["coups"] == {"verified": 6, "of_these_void": 0, "discrepancy": 0, "open": 0}

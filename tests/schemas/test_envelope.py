@@ -75,7 +75,7 @@ def test_an_event_is_a_cloud_event_in_structured_json():
     ),
     sequence=st.integers(1, 2**63),
     amount=st.integers(1, 10**30),
-    tx=st.text(st.characters(codec="utf-8"), min_size=1, max_size=64),
+    tx=st.text(st.characters(codec="utf-8", exclude_categories=["Cc"]), min_size=1, max_size=64),
 )
 def test_what_is_encoded_is_decoded_to_the_same(table, sequence, amount, tx):
     table = table.replace("/", "-")
@@ -142,7 +142,8 @@ def test_other_bytes_of_the_same_content_have_another_hash():
         (b"\xff\xfe", "not readable as JSON"),
         (b"\xef\xbb\xbf" + BODY, "not readable as JSON"),
         (BODY + b"}", "not readable as JSON"),
-        (b"[" * 100_000, "not readable as JSON"),
+        (b"[" * 60_000, "not readable as JSON"),
+        (b"[" * 100_000, "more than an event may measure"),
         (b"null", "event"),
         (b"[]", "event"),
         (b'"text"', "event"),

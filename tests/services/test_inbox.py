@@ -9,10 +9,10 @@ import sqlalchemy as sa
 
 from schemas.envelope import Recorded, decode, hash_of
 from schemas.events import EVENTS
-from schemas.events.game import SeatTaken
+from schemas.events.game import SeatLeft, SeatTaken
 from schemas.events.wallet import AccountOpened
 from services.runtime.database import open_sqlite
-from services.runtime.inbox import Verdict
+from services.runtime.inbox import Irregularity, Verdict
 from services.runtime.ports import Record
 from services.runtime.republish import UnknownStream, republish
 from services.runtime.tables import DeadLetterRow, table_of
@@ -44,6 +44,13 @@ class Consumer:
     def close(self) -> None:
         self.writer.close()
         self.bus.close()
+
+    @property
+    def told(self) -> list[Irregularity]:
+        """What the service was told of since the last start."""
+        service = self.writer.service
+        assert isinstance(service, Guests)
+        return service.irregularities
 
     @property
     def names(self) -> set[str]:
@@ -330,12 +337,15 @@ def test_money_case_21_an_undecodable_record_between_two_good_ones(consumer):
     assert (offset, body) == (2, b'{"amount":')
     assert reason.startswith("not readable as JSON")
     assert consumer.count(Verdict.NOT_OURS) == 1
+    (said,) = consumer.told
+    assert (said.verdict, said.topic, said.offset, said.stream) == (Verdict.NOT_OURS, TOPIC, 2, None)
     consumer.writer.close()
     with consumer.engine.begin() as db:
         db.execute(sa.text("DELETE FROM consumer_offset"))
     consumer.writer = open_guests(consumer.engine, consumer.bus)
     work(consumer.writer)
     assert len(consumer.dead_letters()) == 1, "read again, it is the same dead letter"
+    assert consumer.told == [], "and nothing new"
 
 
 def _tampered(event: Recorded, old: bytes, new: bytes) -> bytes:
@@ -393,3 +403,55 @@ def test_the_inbox_keeps_the_hash_of_the_bytes_that_came(consumer):
     with consumer.engine.connect() as db, db.begin():
         row = db.execute(sa.text("SELECT stream, sequence, hash FROM inbox")).one()
     assert tuple(row) == ("game/op.T1", 3, hash_of(seats.events[2].body))
+
+
+# ----------------------------------------------------------------------- what the service is told, and not
+
+
+def test_a_service_is_told_once_of_a_stream_that_waits(consumer):
+    one, two = Seats("T1"), Seats("T2")
+    first, _, third, fourth = one.sit(4)
+    consumer.hear(first, third, fourth)
+    consumer.hear(*one.sit(2), *two.sit(2))
+    (said,) = consumer.told
+    assert (said.verdict, said.stream, said.sequence) == (Verdict.GAP, "game/op.T1", 3)
+    assert said.words == "game/op.T1 waits: event 2 is missing"
+
+
+def test_a_service_is_told_of_what_it_could_not_apply_and_of_other_bytes(consumer):
+    seats, other = Seats(), Seats()
+    consumer.hear(*seats.sit(UNLUCKY_SEAT - 1))
+    for _ in range(UNLUCKY_SEAT - 1):
+        other.next(SeatTaken(operator="op", table="T1", seat=50))
+    consumer.hear(other.record(UNLUCKY_SEAT - 1), *seats.sit(1))
+    consumer.hear(*seats.sit(1))
+    assert [(each.verdict, each.sequence) for each in consumer.told] == [
+        (Verdict.OTHER_BYTES, UNLUCKY_SEAT - 1),
+        (Verdict.FAILED, UNLUCKY_SEAT),
+    ]
+
+
+def test_events_of_no_concern_keep_their_place_unread(tmp_path):
+    seats, service = Seats(), Guests()
+    service.reads = (SeatTaken,)
+    seats.sit(1)
+    seats.next(SeatLeft(operator="op", table="T1", seat=1))
+    seats.sit(1)
+    seats.next(SeatWarmed(operator="op", table="T1", seat=4))
+    seats.next(SeatLeft(operator="op", table="T1", seat=1))
+    seats.sit(1)
+    engine = open_engine(tmp_path / "consumer.db")
+    with closing(open_bus(tmp_path)) as bus, closing(open_guests(engine, bus, service)) as writer:
+        bus.publish([seats.record(sequence) for sequence in (1, 2, 2, 3, 4, 6)])
+        work(writer)
+        assert writer.inbox.held == {"game/op.T1": "event 5 is missing"}, "they count like any others"
+        bus.publish([seats.record(sequence) for sequence in (5, 6)])
+        work(writer)
+        assert writer.inbox.held == {}
+        counted = {
+            verdict: writer.metrics.consumed[TOPIC, verdict]._value.get()
+            for verdict in (Verdict.APPLIED, Verdict.PASSED, Verdict.SKIPPED, Verdict.DUPLICATE, Verdict.GAP)
+        }
+    assert names_in(engine) == seats_of("T1", 1, 3, 6)
+    assert list(counted.values()) == [3, 2, 1, 1, 1]
+    assert service.skipped_places == [("game/op.T1", 4)]
