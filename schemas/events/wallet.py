@@ -29,9 +29,7 @@ from schemas.events.base import (
 BETS_PER_PART = 100
 """Bets in one settlement event at the most, so that it stays below 65,535 bytes."""
 
-TransactionId = Annotated[
-    str, StringConstraints(min_length=1, max_length=64, pattern=r"^[^\x00-\x1f\x7f]+$")
-]
+TransactionId = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[^\x00-\x1f\x7f]+$")]
 """The operator's id of a transaction: opaque, case-sensitive, unique for a player (W1)."""
 
 Positive = Annotated[int, Field(gt=0)]

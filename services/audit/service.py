@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 from sqlalchemy import Connection
@@ -14,6 +14,9 @@ from schemas.events.base import Payload, audit_stream, operator_of
 from services.audit import store
 from services.audit.core.verifier import Verifier
 from services.runtime.inbox import Irregularity
+
+MET_ON_THE_BUS: Final = "bus_"
+"""How the checks of findings begin that were made when a record came, not when a coup was worked out."""
 
 
 class AuditMetrics:
@@ -64,7 +67,7 @@ class AuditService:
         return [
             DiscrepancyFound(
                 operator=operator_of(what.stream),
-                check=f"bus_{what.verdict.value}",
+                check=MET_ON_THE_BUS + what.verdict.value,
                 stream=what.stream or what.topic,
                 sequence=what.sequence or 0,
                 recorded=f"{what.topic}/{what.partition}/{what.offset}",

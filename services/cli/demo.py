@@ -9,9 +9,10 @@ from typing import Annotated
 
 import typer
 
+from schemas.commands import VoidCoup
 from schemas.house import House, Shuffle, shipped_houses
 from services.audit.reports.shoe_html import ShoeReport
-from services.audit.verify import Verification
+from services.audit.verification import Verification
 from services.cli.console import console, errors, fail, print_json, progress
 from services.cli.data import open_room
 from services.cli.summary import print_findings, print_money, print_outcomes, print_verdict
@@ -82,8 +83,23 @@ def _play(house: House, plan: Plan, *, seats: int, seed: str | None, place: Path
     bettors = SeededRng("bets/" + (seed if seed is not None else SystemRng().token(16).hex()))
     expected = plan.coups or _COUPS_A_SHOE * (plan.shoes or 1)
     with open_room(place, rng=rng) as room, progress("Playing", expected, "coups") as bar:
+        _void_what_was_cut_off(room)
         table = VirtualTable(room, _table_name(room), house, seats=seats, plan=plan, rng=bettors)
         play(room, [table], bar)
+
+
+def _void_what_was_cut_off(room: Room) -> None:
+    """An earlier demonstration that was killed may have left a coup open: its stakes go back."""
+    for table in list(room.game_state.tables.values()):
+        if table.source == "virtual" and table.coup is not None:
+            voiding = VoidCoup(
+                operator=table.operator,
+                table=table.name,
+                shoe=table.coup.shoe,
+                coup=table.coup.number,
+                reason="the demonstration was cut off",
+            )
+            room.result(room.game.submit(voiding))
 
 
 def _table_name(room: Room) -> str:

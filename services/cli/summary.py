@@ -9,7 +9,7 @@ from rich.table import Table
 
 from schemas.house import House
 from schemas.money import exponent_of, format_amount, format_units
-from services.audit.verify import Verification
+from services.audit.verification import Verification
 from services.cli.console import console
 from services.game.core.odds import count, percent
 
@@ -102,6 +102,11 @@ def print_findings(result: Verification, where: Console) -> None:
         where.print(f"{place}: {finding.words}", markup=False, soft_wrap=True)
     if result.findings_count > _FINDINGS_SHOWN:
         where.print(f"… and {result.findings_count - _FINDINGS_SHOWN:,} more")
+    if result.notices:
+        where.print(
+            f"audit met {len(result.notices):,} irregular records on the bus while it ran; "
+            "what the bus is now counts, and --json lists them"
+        )
 
 
 def print_verdict(result: Verification) -> None:

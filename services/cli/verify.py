@@ -11,10 +11,12 @@ from typing import IO, Annotated, Any
 import typer
 from rich.table import Table
 
+from schemas.events.audit import DiscrepancyFound
 from schemas.house import House
 from schemas.money import format_units
 from services.audit.core.facts import CoupAccount, Listener, ShoeAccount
-from services.audit.verify import NothingToVerify, Verification
+from services.audit.verification import Verification
+from services.audit.verify import NothingToVerify
 from services.audit.verify import verify as verify_data
 from services.cli.console import console, errors, fail, print_json, progress
 from services.cli.data import DataOption
@@ -208,20 +210,22 @@ def document(result: Verification) -> dict[str, Any]:
         ],
         "ledger_balances": result.balanced,
         "findings_count": result.findings_count,
-        "findings": [
-            {
-                "check": finding.check,
-                "stream": finding.stream,
-                "sequence": finding.sequence,
-                "table": finding.table,
-                "shoe": finding.shoe,
-                "coup": finding.coup,
-                "recorded": finding.recorded,
-                "expected": finding.expected,
-                "words": finding.words,
-            }
-            for finding in result.findings
-        ],
+        "findings": [_finding(finding) for finding in result.findings],
+        "notices": [_finding(finding) for finding in result.notices],
+    }
+
+
+def _finding(finding: DiscrepancyFound) -> dict[str, Any]:
+    return {
+        "check": finding.check,
+        "stream": finding.stream,
+        "sequence": finding.sequence,
+        "table": finding.table,
+        "shoe": finding.shoe,
+        "coup": finding.coup,
+        "recorded": finding.recorded,
+        "expected": finding.expected,
+        "words": finding.words,
     }
 
 

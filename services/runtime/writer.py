@@ -190,7 +190,7 @@ class Writer(Generic[C]):
         try:
             yield
         except BaseException as error:
-            self._stop(f"{type(error).__name__}: {error}", asked)
+            self._stop(_in_words(error), asked)
             if isinstance(error, Exception):
                 raise WriterStopped(self.stopped) from error
             raise
@@ -333,6 +333,12 @@ class Writer(Generic[C]):
 
     def _stopped_words(self) -> Refusal:
         return _temporary(f"the {self.service.name} writer stopped: {self.stopped}")
+
+
+def _in_words(error: BaseException) -> str:
+    """What went wrong, without the statement and its rows that SQLAlchemy adds."""
+    cause = getattr(error, "orig", None) or error
+    return f"{type(cause).__name__}: {cause}" if str(cause) else type(cause).__name__
 
 
 def _unknown_type(body: bytes) -> UnknownType:

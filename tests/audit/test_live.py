@@ -1,6 +1,8 @@
 """Audit at work: what should not be on the bus is a finding, and what it does not know is still evidence."""
 
 import json
+import sqlite3
+from contextlib import closing
 
 import pytest
 import sqlalchemy as sa
@@ -79,6 +81,18 @@ def test_money_case_21_junk_between_good_events_is_one_finding_and_both_are_appl
     assert [check for check, _, _ in findings(room)] == ["bus_not_ours"]
     assert waiting(room) == {}
     assert verify(room.data).verified == 5
+
+
+def test_what_audit_met_on_the_bus_once_is_told_and_does_not_count_for_ever(room):
+    play_coups(room, 2)
+    room.bus.publish([Record("wallet.events", "main", b"junk")])
+    play_coups(room, 3)
+    assert [finding.check for finding in verify(room.data).findings] == ["integrity_extra"]
+    with closing(sqlite3.connect(room.data / "bus.db")) as bus:
+        bus.execute("DELETE FROM record WHERE body = ?", (b"junk",))
+        bus.commit()
+    result = verify(room.data)
+    assert (result.ok, [notice.check for notice in result.notices]) == (True, ["bus_not_ours"])
 
 
 def test_an_event_that_came_again_with_other_bytes_is_a_finding(room):

@@ -25,7 +25,8 @@ from typer.testing import CliRunner
 from schemas.envelope import FIRST_PREVIOUS, Recorded, decode, encode
 from schemas.events.base import CoupPayload, Payload
 from services.audit.core.facts import CoupAccount, ShoeAccount
-from services.audit.verify import Verification, verify
+from services.audit.verification import Verification
+from services.audit.verify import verify
 from services.cli.main import build
 from services.runtime.topics import key_of, topic_of
 

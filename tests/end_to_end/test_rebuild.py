@@ -196,7 +196,8 @@ def test_the_story_has_everything_in_it(data):
     assert (result.void, result.open) == (2, 1)
     # For lack of money; the bet that came when its coup was over is in no coup's account.
     assert result.refused_bets == 2
-    assert {finding.check for finding in result.findings} == {"bus_not_ours", "integrity_extra"}
+    assert {finding.check for finding in result.findings} == {"integrity_extra"}
+    assert {notice.check for notice in result.notices} == {"bus_not_ours"}
     kinds = {event.envelope.type for producer in ("game", "wallet") for event in stored(data, producer)}
     assert len(kinds) >= 23
 

@@ -14,7 +14,8 @@ from schemas.envelope import Recorded, encode
 from schemas.events.audit import CoupVerified, DiscrepancyFound, Turnover
 from schemas.events.game import CardDealt, CoupConcluded
 from schemas.events.wallet import CoupSettled, SettledBet
-from services.audit.verify import NothingToVerify, Verification, verify
+from services.audit.verification import Verification
+from services.audit.verify import NothingToVerify, verify
 from services.runtime.topics import key_of, topic_of
 from tests.end_to_end.support import (
     PLACES,
