@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -245,15 +245,18 @@ class Writer(Generic[C]):
 
     def _admit(self, deliveries: Sequence[Delivery]) -> list[tuple[Delivery, Recorded[Any]]]:
         admitted = []
+        counted: Counter[tuple[str, Verdict]] = Counter()
         for delivery in deliveries:
             verdict, event = self.inbox.admit(delivery, self._time)
-            self.metrics.consumed[delivery.topic, verdict].inc()
+            counted[delivery.topic, verdict] += 1
             if event is not None:
                 admitted.append((delivery, event))
             elif verdict is Verdict.SKIPPED:
                 self.service.skipped(_unknown_type(delivery.body))
             elif verdict not in (Verdict.DUPLICATE, Verdict.PASSED):
                 log.warning("%s: %s at %s/%d", self.service.name, verdict, delivery.topic, delivery.offset)
+        for labels, number in counted.items():
+            self.metrics.consumed[labels].inc(number)
         return admitted
 
     def _apply(self, delivery: Delivery, event: Recorded[Any]) -> bool:
