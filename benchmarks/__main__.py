@@ -66,10 +66,10 @@ def _print(results: list[dict[str, Any]]) -> None:
     table = Table(
         title="End to end: dealt, bet on, paid and verified",
         title_justify="left",
-        caption="p50 and p99: from coup concluded to coup settled",
+        caption="p50, p99: from coup concluded to coup settled; MiB: peak memory; KiB: on disk",
         caption_justify="left",
     )
-    for column in ("tables", "audit", "coups", "coups/s", "bets/s", "p50", "p99", "memory", "disk/coup"):
+    for column in ("tables", "audit", "coups", "coups/s", "bets/s", "p50 ms", "p99 ms", "MiB", "KiB/coup"):
         table.add_column(column, justify="right")
     for each in results:
         table.add_row(
@@ -78,10 +78,10 @@ def _print(results: list[dict[str, Any]]) -> None:
             f"{each['coups']:,}",
             f"{each['coups_per_second']:,.0f}",
             f"{each['bets_per_second']:,.0f}",
-            f"{each['settle_ms_p50']:.1f} ms",
-            f"{each['settle_ms_p99']:.1f} ms",
-            f"{each['peak_memory_mib']:.0f} MiB",
-            f"{each['disk_bytes_per_coup'] / 1024:.1f} KiB",
+            f"{each['settle_ms_p50']:.1f}",
+            f"{each['settle_ms_p99']:.1f}",
+            f"{each['peak_memory_mib']:.0f}",
+            f"{each['disk_bytes_per_coup'] / 1024:.1f}",
         )
     console = Console()
     console.print(table)
