@@ -119,4 +119,5 @@ def print_verdict(result: Verification) -> None:
         console.print(f"[green]✓[/green] {coups}; {chain}; the ledger balances")
     else:
         balance = "the ledger balances" if result.balanced else "the ledger does NOT balance"
-        console.print(f"[red]✗[/red] {coups}; {result.findings_count:,} findings; {balance}")
+        findings = "1 finding" if result.findings_count == 1 else f"{result.findings_count:,} findings"
+        console.print(f"[red]✗[/red] {coups}; {findings}; {balance}")
