@@ -13,6 +13,7 @@ from schemas.commands import VoidCoup
 from schemas.house import House, Shuffle, shipped_houses
 from services.audit.reports.shoe_html import ShoeReport
 from services.audit.verification import Verification
+from services.cli.beads import BeadPlate
 from services.cli.console import console, errors, fail, print_json, progress
 from services.cli.data import open_room
 from services.cli.summary import print_findings, print_money, print_outcomes, print_verdict
@@ -60,13 +61,15 @@ def demo(
         fail(str(reason))
     page = place / "report.html"
     with page.open("w", encoding="utf-8") as target:
-        report = ShoeReport(target)
-        result = run_verification(place, Listeners([report]))
+        report, beads = ShoeReport(target), BeadPlate()
+        result = run_verification(place, Listeners([report, beads]))
         report.finish()
     if json:
         print_json({**document(result), "data": str(place), "report": str(page)})
     else:
-        _print(result, chosen, place, page)
+        _print(result, chosen, beads)
+        console.print(f"Data:   {place}", markup=False, soft_wrap=True)
+        console.print(f"Report: {page}", markup=False, soft_wrap=True)
     raise typer.Exit(0 if result.ok and not result.open else 1)
 
 
@@ -114,11 +117,11 @@ def _new_place(parent: Path) -> Path:
     return next(parent / name for name in names if not (parent / name).exists())
 
 
-def _print(result: Verification, house: House, place: Path, page: Path) -> None:
+def _print(result: Verification, house: House, beads: BeadPlate) -> None:
     console.print(f"[b]{house.name}[/b], {house.shoe.decks} decks")
+    console.print("Every coup: B Banker, P Player, T tie; ✗ one that audit did not verify")
+    console.print(beads.text())
     print_outcomes(result, house)
     print_money(result)
     print_findings(result, errors)
     print_verdict(result)
-    console.print(f"Data:   {place}", markup=False, soft_wrap=True)
-    console.print(f"Report: {page}", markup=False, soft_wrap=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import IO, Annotated, Any
 
 import typer
+from rich.box import SIMPLE
 from rich.table import Table
 
 from schemas.events.audit import DiscrepancyFound
@@ -42,7 +43,7 @@ def verify(
     over the events, and the three places of every event (its producer's store, the bus, audit's record) are
     held against each other. Exit status 0 only if nothing was found; 1 if something was.
     """
-    lines = _Lines()
+    lines = _Lines(shown=False if json else coups)
     try:
         with ExitStack() as stack:
             listeners: list[Listener] = [lines]
@@ -54,8 +55,7 @@ def verify(
     if json:
         print_json(document(result))
     else:
-        if coups or (coups is None and lines.count <= _LINES_BY_THEMSELVES_MAX):
-            console.print(lines.table())
+        lines.print()
         _print(result)
     raise typer.Exit(0 if result.ok else 1)
 
@@ -86,10 +86,10 @@ class Listeners:
 
 
 class _Lines:
-    """A table with a line a coup. Holds only as many as can be looked at."""
+    """A line a coup: at once if they were asked for, at the end if there are few enough to look at."""
 
-    def __init__(self) -> None:
-        self.count = 0
+    def __init__(self, *, shown: bool | None) -> None:
+        self._shown = shown
         self._kept: list[tuple[str, ...]] = []
 
     def house(self, operator: str, table: str, number: int, house: House) -> None:
@@ -99,42 +99,41 @@ class _Lines:
         """Not shown here."""
 
     def coup(self, account: CoupAccount) -> None:
-        self.count += 1
-        money = "; ".join(
-            f"{format_units(row.staked, row.exponent)} → {format_units(row.returned, row.exponent)} "
-            + row.currency
-            for row in account.turnover
+        if self._shown is False:
+            return
+        result = account.outcome or account.status
+        if account.player_total is not None:
+            result = f"{account.player_total}-{account.banker_total} {result}"
+        money = account.turnover
+        line = (
+            f"{account.table} {account.shoe}/{account.coup}",
+            " ".join(account.player),
+            " ".join(account.banker),
+            result,
+            str(sum(bet.status != "refused" for bet in account.bets)),
+            "\n".join(format_units(row.staked, row.exponent) for row in money),
+            "\n".join(format_units(row.returned, row.exponent) for row in money),
+            "\n".join(row.currency for row in money),
+            {"verified": "✓", "discrepancy": "✗"}.get(account.verdict, "open"),
         )
-        total = "" if account.player_total is None else f"{account.player_total}-{account.banker_total}"
-        self._kept.append(
-            (
-                f"{account.table} {account.shoe}/{account.coup}",
-                " ".join(account.player),
-                " ".join(account.banker),
-                total,
-                account.outcome or account.status,
-                str(sum(bet.status != "refused" for bet in account.bets)),
-                money,
-                account.verdict,
-            )
-        )
+        if self._shown:
+            console.print("  ".join(cell.replace("\n", "+") for cell in line), markup=False, soft_wrap=True)
+            return
+        self._kept.append(line)
+        if len(self._kept) > _LINES_BY_THEMSELVES_MAX:
+            self._kept.clear()
+            self._shown = False  # too many to look at: the sums must do
 
-    def table(self) -> Table:
-        table = Table()
-        for column in (
-            "coup",
-            "Player",
-            "Banker",
-            "totals",
-            "outcome",
-            "bets",
-            "staked → returned",
-            "verdict",
-        ):
-            table.add_column(column, justify="right" if column == "bets" else "left")
+    def print(self) -> None:
+        """What was kept, as a table."""
+        if not self._kept:
+            return
+        table = Table(box=SIMPLE, padding=(0, 1, 0, 0))
+        for column in ("coup", "Player", "Banker", "result", "bets", "staked", "returned", "", ""):
+            table.add_column(column, justify="right" if column in ("bets", "staked", "returned") else "left")
         for line in self._kept:
             table.add_row(*line)
-        return table
+        console.print(table)
 
 
 class _Details:
