@@ -101,7 +101,7 @@ class _Lines:
     def coup(self, account: CoupAccount) -> None:
         if self._shown is False:
             return
-        result = account.outcome or account.status
+        result: str = account.outcome or account.status
         if account.player_total is not None:
             result = f"{account.player_total}-{account.banker_total} {result}"
         money = account.turnover
