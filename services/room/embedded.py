@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import Future
 from pathlib import Path
+from time import monotonic, sleep
 from types import TracebackType
 from typing import Any, Final
 
@@ -18,6 +19,7 @@ from services.runtime.bus.embedded import EmbeddedBus
 from services.runtime.database import open_sqlite
 from services.runtime.ports import Clock, Ids, Rng
 from services.runtime.settings import Settings
+from services.runtime.writer import Writer
 from services.wallet import store as wallet_store
 from services.wallet.core.state import WalletState
 from services.wallet.service import WalletService
@@ -28,6 +30,9 @@ BUS_DATABASE: Final = "bus.db"
 
 _AUDIT_EVERY_STEPS: Final = 8
 """Audit owes nobody an answer: it takes larger batches less often, which costs fewer commits."""
+
+_IDLE_SECONDS: Final = 0.001
+_STALLED_SECONDS: Final = 30
 
 
 class Stalled(Exception):
@@ -60,6 +65,8 @@ class Room:
         self.game_reader = open_sqlite(data / GAME_DATABASE, writer=False).connect()
         self.wallet_reader = open_sqlite(data / WALLET_DATABASE, writer=False).connect()
         self._steps = 0
+        self._idle_since: float | None = None
+        self._reached: list[tuple[int, int, int]] = []
 
     def __enter__(self) -> Room:
         return self
@@ -69,9 +76,8 @@ class Room:
     ) -> None:
         for reader in (self.game_reader, self.wallet_reader):
             reader.close()
-        for writer in (self.game, self.wallet, self.audit):
-            if writer is not None:
-                writer.close()
+        for writer in self._writers():
+            writer.close()
         self.bus.close()
 
     @property
@@ -106,10 +112,48 @@ class Room:
         with self.game_reader.begin():
             return game_store.count_shoes(self.game_reader, self.settings.operator, table)
 
+    def turn(self) -> None:
+        """One step, for somebody who waits for something; with patience, for the bus may be away a while.
+
+        Raises:
+            Stalled: nothing has moved for half a minute.
+        """
+        self.step()
+        # A command that is refused and asked again is no progress: what was written, published and read is.
+        reached = [
+            (writer.store.position, writer.relay.published, writer.inbox.unsaved_offsets)
+            for writer in self._writers()
+        ]
+        if reached != self._reached:
+            self._reached, self._idle_since = reached, None
+        elif self._idle_since is None:
+            self._idle_since = monotonic()
+        elif monotonic() - self._idle_since > _STALLED_SECONDS:
+            raise Stalled(f"nothing has moved for {_STALLED_SECONDS} seconds: {self._what_waits()}")
+        else:
+            sleep(_IDLE_SECONDS)
+
+    def _what_waits(self) -> str:
+        waiting = []
+        for writer in self._writers():
+            if writer.relay.backlog:
+                waiting.append(
+                    f"the bus does not take {writer.relay.backlog} events of {writer.service.name}"
+                )
+            waiting += [f"{writer.service.name} waits, {reason}" for reason in writer.inbox.held.values()]
+        return "; ".join(waiting) or "no service has anything left to do"
+
+    def _writers(self) -> list[Writer[Any]]:
+        return [writer for writer in (self.game, self.wallet, self.audit) if writer is not None]
+
     def settle(self) -> None:
-        """Step until nothing is left to do: everything is paid, and audit has seen it."""
-        while self.step():
-            pass
+        """Go on until nothing is left to do: everything is published, paid, and seen by audit.
+
+        Raises:
+            Stalled: something cannot be published.
+        """
+        while self.step() or any(writer.relay.backlog for writer in self._writers()):
+            self.turn()
 
     def result(self, answer: Future[Any]) -> Any:
         """Step until a command is answered.
@@ -119,6 +163,5 @@ class Room:
             Stalled: nothing moves and there is no answer.
         """
         while not answer.done():
-            if not self.step() and not answer.done():
-                raise Stalled("a command was not answered and nothing is left to do")
+            self.turn()
         return answer.result()

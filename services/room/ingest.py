@@ -18,7 +18,7 @@ from typing import IO, Any, Final
 from schemas.commands import Deposit, GameCommand, OpenCoup, OpenTable, PlaceBet, SetHouse
 from schemas.house import House, shipped_houses
 from services.game.core.state import TableKey
-from services.room.embedded import Room, Stalled
+from services.room.embedded import Room
 from services.room.flight import CoupFlight, Stage
 from services.room.lines import CoupLine, DepositLine, LineError, parse_line
 from services.room.records import Records
@@ -256,8 +256,8 @@ class Ingest:
             self._busy_tables.add(flight.table)
 
     def _move(self) -> None:
-        """One step of the room, then of every flight; those at the head that are done are written down."""
-        moved = self._room.step()
+        """One turn of the room, then of every flight; those at the head that are done are written down."""
+        self._room.turn()
         for flight in self._flying:
             flight.advance()
         landed = 0
@@ -267,11 +267,6 @@ class Ingest:
         if landed:
             self._busy_accounts = set().union(*(each.accounts for each in self._flying))
             self._busy_tables = {each.table for each in self._flying if each.table is not None}
-        elif not moved and not self._room.step() and not any(f.finished for f in self._flying):
-            for flight in self._flying:
-                flight.advance()
-            if not self._room.step():
-                raise Stalled("a recorded coup does not move on")
 
     def _land(self, flight: _Flight) -> None:
         if isinstance(flight, _DepositFlight):

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from schemas.commands import CommitShoe, LoadShoe, OpenCoup, OpenTable, TakeSeat
 from schemas.house import House, Shuffle
-from services.room.embedded import Room, Stalled
+from services.room.embedded import Room
 from services.room.flight import CoupFlight
 from services.room.players import Players
 from services.runtime.ports_system import SeededRng
-
-_IDLE_STEPS_MAX: Final = 100
 
 
 @dataclass(frozen=True)
@@ -127,12 +125,9 @@ def play(room: Room, tables: Sequence[VirtualTable], progress: Callable[[int], N
     Raises:
         Stalled: nothing moves and a table is not done.
     """
-    idle = 0
     while not all(table.finished for table in tables):
         for table in tables:
             table.advance()
-        idle = 0 if room.step() else idle + 1
-        if idle > _IDLE_STEPS_MAX:
-            raise Stalled("a table does not move on")
+        room.turn()
         progress(sum(table.coups for table in tables))
     room.settle()
