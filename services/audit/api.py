@@ -11,7 +11,7 @@ from services.audit import store
 from services.runtime.http import service_app
 from services.runtime.writer import Writer
 
-After = Annotated[int, Query(ge=0, description="Sequence in audit's stream behind which to go on.")]
+After = Annotated[int, Query(ge=0, le=2**62, description="Sequence in audit's stream behind which to go on.")]
 Most = Annotated[int, Query(ge=1, le=1_000, description="How many at the most.")]
 
 

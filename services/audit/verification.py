@@ -32,8 +32,9 @@ class Verification:
     findings: list[DiscrepancyFound] = field(default_factory=list)
     findings_count: int = 0
     notices: list[DiscrepancyFound] = field(default_factory=list)
-    """What audit met on the bus while it ran, such as a gap that was filled since. The bus is judged as it is
-    now; these do not count against it."""
+    """What does not count: what audit met on the bus while it ran, such as a gap that was filled since; and,
+    where services are at work or were interrupted, what is missing from the end of a place, since it may only
+    not be there yet."""
 
     @property
     def balanced(self) -> bool:

@@ -48,6 +48,7 @@ def ingest(
     if not file.is_file():
         fail(f"there is no file {file}", status=2)
     target = out or data / "settlements.csv"
+    _refuse_to_overwrite(target, file, data)
     rejects = _Rejects(file.with_name(file.name + ".rejected.jsonl"))
     try:
         report = _run(file, data, target, rejects)
@@ -63,19 +64,32 @@ def ingest(
         raise typer.Exit(_REJECTED_STATUS)
 
 
+def _refuse_to_overwrite(target: Path, file: Path, data: Path) -> None:
+    """The settlements must not take the place of what they are made from."""
+    taken = [file, *(data / name for name in ("game.db", "wallet.db", "audit.db", "bus.db"))]
+    if target.is_dir() or any(target.resolve() == each.resolve() for each in taken):
+        fail(
+            f"--out {target} would overwrite what the settlements are made from; name another file", status=2
+        )
+
+
 def _run(file: Path, data: Path, target: Path, rejects: _Rejects) -> IngestReport:
     with ExitStack() as stack:
         room = stack.enter_context(open_room(data))
-        # Written beside its place and moved when whole, so that nobody takes half a file for all of it.
-        unfinished = target.with_name(target.name + ".unfinished")
         target.parent.mkdir(parents=True, exist_ok=True)
+        # A file is written beside its place and moved when whole, so that nobody takes half of it for all. A
+        # device, a pipe or a link is written to as it is.
+        plain = not target.is_symlink() and (target.is_file() or not target.exists())
+        unfinished = target.with_name(target.name + ".unfinished") if plain else target
         sheet = stack.enter_context(unfinished.open("w", encoding="utf-8", newline=""))
         source = stack.enter_context(file.open("rb"))
         bar = stack.enter_context(progress("Reading coups", file.stat().st_size, "bytes"))
         report = Ingest(room, SettlementsFile(sheet), rejects.write, bar).read(source)
         sheet.flush()
-        os.fsync(sheet.fileno())
-    unfinished.replace(target)
+        if plain:
+            os.fsync(sheet.fileno())
+    if plain:
+        unfinished.replace(target)
     return report
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from importlib import import_module
+from io import TextIOWrapper
 from typing import Final
 
 import typer
@@ -52,6 +53,10 @@ def _nothing_by_itself() -> None:
 def run() -> None:
     """Run the command line; a failure that has words is said in one line."""
     try:
+        # A terminal that cannot show a card's suit or a tick shows a question mark, not a traceback.
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, TextIOWrapper):
+                stream.reconfigure(errors="replace")
         app = build(sys.argv[1] if len(sys.argv) > 1 else None)
         calm_collector()
         app()
@@ -62,5 +67,17 @@ def run() -> None:
         # Whoever read our output has gone. Python would complain when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
+    except UnicodeDecodeError as error:
+        fail(f"a file is not UTF-8 text (byte {error.start + 1}): {error.reason}", status=2)
     except OSError as error:
         fail(f"{error.strerror or error}: {error.filename}" if error.filename else str(error))
+    except Exception as error:
+        if not _of_a_database(error):
+            raise
+        cause = getattr(error, "orig", None) or error
+        fail(f"the databases in the data directory cannot be used: {cause}")
+
+
+def _of_a_database(error: Exception) -> bool:
+    """Whether SQLite or SQLAlchemy says it: both are loaded only where a command needs them."""
+    return any(kind.__module__.split(".")[0] in ("sqlite3", "sqlalchemy") for kind in type(error).__mro__)

@@ -22,6 +22,7 @@ from services.runtime.writer import Writer
 Name = Literal["game", "wallet", "audit"]
 
 _PORTS = {"game": 8101, "wallet": 8102, "audit": 8103}
+_STREAMS = {"game": "game/main.T1", "wallet": "wallet/main", "audit": "audit/main"}
 _DOES = {
     "game": "Game: tables, shoes and coups.",
     "wallet": "Wallet: accounts, bets and money.",
@@ -47,6 +48,7 @@ def group(name: Name) -> typer.Typer:
         except OpenToTheWorld as error:
             fail(str(error), status=2)
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+        logging.getLogger("alembic").setLevel(logging.WARNING)
         data.mkdir(parents=True, exist_ok=True)
         bus = EmbeddedBus(data / BUS_DATABASE)
         writer = _open(name, data, bus)
@@ -55,7 +57,7 @@ def group(name: Name) -> typer.Typer:
 
     @commands.command("republish")
     def republish_stream(
-        stream: Annotated[str, typer.Argument(help=f"A stream of this service, such as {name}/main.")],
+        stream: Annotated[str, typer.Argument(help=f"A stream of this service, such as {_STREAMS[name]}.")],
         first: Annotated[int, typer.Argument(metavar="FROM", help="Sequence to begin with.", min=1)],
         data: DataOption = Path("sabot-data"),
     ) -> None:
@@ -76,7 +78,7 @@ def group(name: Name) -> typer.Typer:
 
 def _say_ready(name: str) -> Any:
     def say(address: str) -> None:
-        errors.print(f"{name} is ready on http://{address} (data and metrics there; Ctrl-C stops it)")
+        errors.print(f"{name} is ready on http://{address} (Ctrl-C stops it)", soft_wrap=True)
 
     return say
 

@@ -103,9 +103,12 @@ def print_findings(result: Verification, where: Console) -> None:
     if result.findings_count > _FINDINGS_SHOWN:
         where.print(f"… and {result.findings_count - _FINDINGS_SHOWN:,} more")
     if result.notices:
+        for notice in result.notices[:_FINDINGS_SHOWN]:
+            where.print(f"[yellow]notice[/yellow] ({notice.check}) ", end="")
+            where.print(f"{notice.stream}: {notice.words}", markup=False, soft_wrap=True)
         where.print(
-            f"audit met {len(result.notices):,} irregular records on the bus while it ran; "
-            "what the bus is now counts, and --json lists them"
+            "notices do not count: audit met this on the bus once, or services are at work or were "
+            "interrupted and it may only not be there yet; start them, and verify again"
         )
 
 

@@ -179,7 +179,7 @@ def _queries(app: FastAPI, reader: Engine) -> None:
         return _table_document(found)
 
     @app.get("/v1/coups/{operator}/{table}/{shoe}/{coup}", tags=["coups"])
-    def coup_result(operator: str, table: str, shoe: str, coup: int) -> dict[str, Any]:
+    def coup_result(operator: str, table: str, shoe: str, coup: CoupNumber) -> dict[str, Any]:
         """A coup that is over: its cards and outcome, or that it is void."""
         key = CoupKey(operator, table, shoe, coup)
         with reader.connect() as db:

@@ -9,6 +9,7 @@ or is read again changes nothing that is done and gives the same output.
 from __future__ import annotations
 
 import sqlite3
+from codecs import BOM_UTF8
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
@@ -332,6 +333,6 @@ def _lines_of(source: IO[bytes]) -> Iterator[tuple[int, bytes]]:
     number = 0
     while raw := source.readline(_LINE_BYTES_MAX + 1):
         number += 1
-        yield number, raw
+        yield number, raw.removeprefix(BOM_UTF8) if number == 1 else raw
         while len(raw) > _LINE_BYTES_MAX and not raw.endswith(b"\n"):
             raw = source.readline(_LINE_BYTES_MAX + 1)

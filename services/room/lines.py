@@ -6,12 +6,12 @@ rules do not allow, a transaction id that was used before) is checked by them.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from pydantic_core import from_json
 
 from schemas.cards import Card, parse_card
 from schemas.commands import AccountReference
@@ -113,8 +113,10 @@ def parse_line(raw: bytes, houses: Mapping[str, House]) -> DepositLine | CoupLin
     except UnicodeDecodeError as error:
         raise LineError("line", f"is not UTF-8 text (byte {error.start + 1})") from None
     try:
-        document = from_json(text, allow_inf_nan=False)
-    except ValueError as error:
+        document = json.loads(text, object_pairs_hook=_each_key_once, parse_constant=_no_constant)
+    except LineError:
+        raise
+    except (ValueError, RecursionError) as error:
         raise LineError("line", f"is not valid JSON: {error}") from None
     if not isinstance(document, dict):
         raise LineError("line", 'must be a JSON object such as {"type":"coup",…}')
@@ -127,6 +129,19 @@ def parse_line(raw: bytes, houses: Mapping[str, House]) -> DepositLine | CoupLin
             raise LineError("type", "is missing: write 'deposit' or 'coup'")
         case other:
             raise LineError("type", f"{other!r} is not known: write 'deposit' or 'coup'")
+
+
+def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object. One key with two values says two things, and which one was meant nobody can tell."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        twice = next(key for place, (key, _) in enumerate(pairs) if key in dict(pairs[:place]))
+        raise LineError(twice, "stands twice in one object")
+    return found
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no number")
 
 
 def _shape(shape: type[S], document: dict[str, Any]) -> S:
@@ -147,6 +162,10 @@ def _path(location: tuple[str | int, ...]) -> str:
 def _reason(kind: str, message: str, value: object) -> str:
     if kind == "missing":
         return "is missing"
+    if kind in ("model_type", "model_attributes_type", "dict_type"):
+        message = "it must be an object such as {…}"
+    elif kind == "string_pattern_mismatch":
+        message = "it has a character that is not allowed there (a control character, a slash in a name, …)"
     shown = repr(value)
     return f"{shown if len(shown) <= 60 else shown[:57] + '...'} cannot be taken: {message.lower()}"
 

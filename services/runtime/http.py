@@ -59,7 +59,15 @@ def problem(code: str, field: str, words: str, headers: Mapping[str, str] | None
 
 def service_app(writer: Writer[Any], title: str, description: str) -> FastAPI:
     """An application with ``/healthz``, ``/readyz`` and ``/metrics``, to which a service adds its routes."""
-    app = FastAPI(title=title, description=description, version="1", openapi_url="/v1/openapi.json")
+    app = FastAPI(
+        title=title,
+        description=description,
+        version="1",
+        openapi_url="/v1/openapi.json",
+        # The interactive pages load scripts from elsewhere.
+        docs_url=None,
+        redoc_url=None,
+    )
 
     @app.exception_handler(Refusal)
     async def _refused(_: Request, refusal: Refusal) -> Response:

@@ -32,8 +32,12 @@ def address_to_inspect(path: Path) -> str:
     A file that nobody has open is read as it lies there; otherwise SQLite would leave two files beside it.
     """
     address = path.absolute().as_uri() + "?mode=ro"
-    in_use = any(path.with_name(path.name + suffix).exists() for suffix in ("-wal", "-shm"))
-    return address if in_use else address + "&immutable=1"
+    return address if is_in_use(path) else address + "&immutable=1"
+
+
+def is_in_use(path: Path) -> bool:
+    """Whether somebody has the file open, or was interrupted while he had."""
+    return any(path.with_name(path.name + suffix).exists() for suffix in ("-wal", "-shm"))
 
 
 def _to_write_ahead_log(connection: sqlite3.Connection) -> None:

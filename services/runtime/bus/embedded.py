@@ -139,6 +139,11 @@ class EmbeddedBus:
         (newest,) = self._connection.execute('SELECT coalesce(max("offset"), 0) FROM record').fetchone()
         return int(newest)
 
+    def hold_still(self) -> None:
+        """From here on see the log as it is at this moment. For readers only."""
+        self._connection.execute("BEGIN")
+        self._connection.execute("SELECT count(*) FROM topic")
+
     def close(self) -> None:
         self._connection.close()
 
