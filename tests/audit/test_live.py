@@ -141,3 +141,21 @@ def test_an_unknown_type_keeps_its_place_and_stands_in_audits_record(room):
     with sa.create_engine(f"sqlite:///{room.data / 'audit.db'}").connect() as db:
         recorded = dict(read_evidence(db, last.stream))
     assert recorded[last.sequence + 1] == hash_of(body)
+
+
+def test_what_is_missing_from_an_end_is_a_finding_only_where_nobody_is_at_work(room, tmp_path_factory):
+    play_coups(room, 2)
+    at_rest = tmp_path_factory.mktemp("rest")
+    for name in ("game.db", "wallet.db", "audit.db", "bus.db"):
+        with (
+            closing(sqlite3.connect(room.data / name)) as source,
+            closing(sqlite3.connect(at_rest / name)) as copy,
+        ):
+            source.backup(copy)
+    with closing(sqlite3.connect(at_rest / "bus.db")) as bus:
+        bus.execute('DELETE FROM record WHERE "offset" = (SELECT max("offset") FROM record)')
+        bus.commit()
+    assert [finding.check for finding in verify(at_rest).findings] == ["integrity_missing"]
+    (at_rest / "wallet.db-wal").touch()  # as an interrupted service leaves it
+    result = verify(at_rest)
+    assert (result.ok, [notice.check for notice in result.notices]) == (True, ["integrity_missing"])

@@ -215,6 +215,13 @@ REJECTED = {
         "1 to 14",
     ),
     "a coup number below zero": (coup(-1, "6C", "6D", "KH", "KS"), "coup", "greater than or equal to 0"),
+    "a key that stands twice": (
+        '{"type":"deposit","account":"alice","amount":"1.00","amount":"2.00","currency":"EUR","tx":"d9"}',
+        "amount",
+        "twice",
+    ),
+    "a bet that is no object": ({**COUP, "coup": 2, "bets": ["b9"]}, "bets[0]", "must be an object"),
+    "a number that is none": ('{"type":"coup","coup":NaN}', "line", "NaN is no number"),
     "broken JSON": ('{"type":"coup",', "line", "not valid JSON"),
     "no object": ("[1]", "line", "JSON object"),
     "an unknown type": ({"type": "withdrawal"}, "type", "'withdrawal'"),
@@ -306,6 +313,28 @@ def test_yen_have_no_decimals_and_dinars_three(tmp_path):
     assert done.row("j1") | {"stake": "100", "returned": "195", "commission": "5"} == done.row("j1")
     # 5 % of 1.234 is 0.0617: 0.062.
     assert done.row("k1") | {"returned": "2.406", "commission": "0.062"} == done.row("k1")
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_line(tmp_path):
+    done = Ingested(tmp_path, ["\ufeff" + json.dumps(DEPOSIT), COUP])
+    assert (done.status, done.row("b1")["status"]) == (0, "lost")
+
+
+@pytest.mark.parametrize("target", ["coups.jsonl", "data/game.db", "data/bus.db", "data"])
+def test_the_settlements_never_take_the_place_of_what_they_are_made_from(tmp_path, target):
+    Ingested(tmp_path, [DEPOSIT, COUP])
+    before = {path: path.read_bytes() for path in (tmp_path / "data").iterdir()}
+    command = ["ingest", str(tmp_path / "coups.jsonl"), "--data", str(tmp_path / "data")]
+    assert runner.invoke(app, [*command, "--out", str(tmp_path / target)]).exit_code == 2
+    assert {path: path.read_bytes() for path in (tmp_path / "data").iterdir()} == before
+    assert json.loads((tmp_path / "coups.jsonl").read_text("utf-8").splitlines()[0]) == DEPOSIT
+
+
+def test_a_link_is_written_through_and_stays_a_link(tmp_path):
+    (tmp_path / "coups.jsonl.csv").symlink_to(tmp_path / "elsewhere.csv")
+    done = Ingested(tmp_path, [DEPOSIT, COUP])
+    assert done.out.is_symlink()
+    assert (tmp_path / "elsewhere.csv").read_bytes() == done.csv
 
 
 @pytest.mark.parametrize("house", ["nl", "fr", "de", "dk", "lt"])
