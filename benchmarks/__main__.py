@@ -66,10 +66,10 @@ def _print(results: list[dict[str, Any]]) -> None:
     table = Table(
         title="End to end: dealt, bet on, paid and verified",
         title_justify="left",
-        caption="p50, p99: from coup concluded to coup settled; MiB: peak memory; KiB: on disk",
+        caption="p50, p99: from coup concluded to coup settled; MiB: peak memory; KiB: on disk, a coup",
         caption_justify="left",
     )
-    for column in ("tables", "audit", "coups", "coups/s", "bets/s", "p50 ms", "p99 ms", "MiB", "KiB/coup"):
+    for column in ("tables", "audit", "coups", "coups/s", "bets/s", "p50 ms", "p99 ms", "MiB", "KiB"):
         table.add_column(column, justify="right")
     for each in results:
         table.add_row(

@@ -13,6 +13,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from starlette.exceptions import HTTPException
 
 from schemas.refusal import Refusal
 from services.runtime.writer import Writer
@@ -21,7 +22,20 @@ C = TypeVar("C")
 
 _STATUS: Final[Mapping[str, int]] = {
     "TEMPORARY": 503,
+    "INVALID_REQUEST": 400,
+    "NOT_FOUND": 404,
+    "METHOD_NOT_ALLOWED": 405,
     "IDEMPOTENCY_CONFLICT": 409,
+    "SHOE_KNOWN": 409,
+    "SHOE_IN_PLAY": 409,
+    "SHOE_ENDED": 409,
+    "SHOE_NOT_LOADED": 409,
+    "SHOES_WAITING": 409,
+    "SHOE_DECKS": 409,
+    "COUP_CONCLUDED": 409,
+    "TABLE_CLOSED": 409,
+    "SHOE_UNKNOWN": 404,
+    "HOUSE_UNKNOWN": 404,
     "COUP_KNOWN": 409,
     "TABLE_KNOWN": 409,
     "TABLE_BUSY": 409,
@@ -80,6 +94,11 @@ def service_app(writer: Writer[Any], title: str, description: str) -> FastAPI:
         loc = () if first["type"] == "json_invalid" else first["loc"][1:]
         field = ".".join(str(key) for key in loc)
         return problem("INVALID", field, str(first["msg"]).removeprefix("Value error, "))
+
+    @app.exception_handler(HTTPException)
+    async def _no_such_route(_: Request, error: HTTPException) -> Response:
+        code = {404: "NOT_FOUND", 405: "METHOD_NOT_ALLOWED"}.get(error.status_code, "INVALID_REQUEST")
+        return problem(code, "", str(error.detail), error.headers)
 
     @app.get("/healthz", tags=["operations"])
     async def healthz() -> dict[str, str]:

@@ -25,7 +25,8 @@ def table_of(room):
 
 
 def test_a_bus_that_is_away_for_a_while_costs_nothing_but_time(room, monkeypatch):
-    publish, refused = room.bus.publish, []
+    publish = room.bus.publish
+    refused: list[object] = []
 
     def unsteady(records):
         if len(refused) % 30 != 29:

@@ -567,3 +567,14 @@ def test_a_taken_port_is_said_and_ends_the_process(world):
         assert first.poll() is None
     assert second.returncode > 0
     assert b"address already in use" in second.stderr
+
+
+def test_a_route_that_there_is_not_is_a_problem_document_too(client):
+    problem(client.get("/v1/nowhere"), 404, "NOT_FOUND", None)
+    answer = client.get("/v1/deposits")
+    problem(answer, 405, "METHOD_NOT_ALLOWED", None)
+    assert answer.headers["allow"] == "POST"
+
+
+def test_no_page_loads_anything_from_elsewhere(client):
+    assert [client.get(path).status_code for path in ("/docs", "/redoc")] == [404, 404]
