@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Future
+from contextlib import ExitStack, closing
 from pathlib import Path
 from time import monotonic, sleep
 from types import TracebackType
 from typing import Any, Final
+
+from sqlalchemy import Connection
 
 from services.audit.wiring import open_audit
 from services.game import store as game_store
@@ -39,6 +42,10 @@ class Stalled(Exception):
     """Nothing moves any more and something is still waited for."""
 
 
+def _reader_of(path: Path) -> Connection:
+    return open_sqlite(path, writer=False).connect()
+
+
 class Room:
     """Game, wallet and audit over ``data``. A context manager; leaving closes all of them.
 
@@ -57,13 +64,23 @@ class Room:
     ) -> None:
         data.mkdir(parents=True, exist_ok=True)
         self.data, self.settings = data, settings
-        self.bus = EmbeddedBus(data / BUS_DATABASE)
-        self.game = open_game(data, self.bus, settings, clock=clock, ids=ids, rng=rng)
-        self.wallet = open_wallet(data, self.bus, settings, clock=clock, ids=ids)
-        self.audit = open_audit(data, self.bus, settings, clock=clock, ids=ids) if audit_here else None
-        # Readers see what is committed. Each query runs in a transaction of its own: ``with reader.begin()``.
-        self.game_reader = open_sqlite(data / GAME_DATABASE, writer=False).connect()
-        self.wallet_reader = open_sqlite(data / WALLET_DATABASE, writer=False).connect()
+        with ExitStack() as opened:  # if one of them cannot be opened, those before it are closed
+            self.bus = opened.enter_context(closing(EmbeddedBus(data / BUS_DATABASE)))
+            self.audit = (
+                opened.enter_context(closing(open_audit(data, self.bus, settings, clock=clock, ids=ids)))
+                if audit_here
+                else None
+            )
+            self.wallet = opened.enter_context(
+                closing(open_wallet(data, self.bus, settings, clock=clock, ids=ids))
+            )
+            self.game = opened.enter_context(
+                closing(open_game(data, self.bus, settings, clock=clock, ids=ids, rng=rng))
+            )
+            # Readers see what is committed; each query runs in a transaction of its own.
+            self.game_reader = opened.enter_context(_reader_of(data / GAME_DATABASE))
+            self.wallet_reader = opened.enter_context(_reader_of(data / WALLET_DATABASE))
+            self._opened = opened.pop_all()
         self._steps = 0
         self._idle_since: float | None = None
         self._reached: list[tuple[int, int, int]] = []
@@ -74,11 +91,7 @@ class Room:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for reader in (self.game_reader, self.wallet_reader):
-            reader.close()
-        for writer in self._writers():
-            writer.close()
-        self.bus.close()
+        self._opened.close()
 
     @property
     def game_state(self) -> GameState:

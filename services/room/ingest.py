@@ -13,6 +13,7 @@ from codecs import BOM_UTF8
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import IO, Any, Final
 
@@ -131,7 +132,11 @@ class Ingest:
         self._records = Records(room)
 
     def read(self, source: IO[bytes]) -> IngestReport:
-        """Take the whole file through, and wait until audit has seen all of it."""
+        """Take the whole file through, and wait until audit has seen all of it. For one file only."""
+        with closing(self._written):
+            return self._read(source)
+
+    def _read(self, source: IO[bytes]) -> IngestReport:
         seen = 0
         for number, raw in _lines_of(source):
             seen += len(raw)
@@ -326,6 +331,10 @@ class _WrittenCoups:
             "INSERT OR IGNORE INTO written VALUES (?, ?, ?)", (key.table, key.shoe, key.coup)
         )
         return cursor.rowcount == 1
+
+    def close(self) -> None:
+        """Drop the list."""
+        self._connection.close()
 
 
 def _lines_of(source: IO[bytes]) -> Iterator[tuple[int, bytes]]:

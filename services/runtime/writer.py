@@ -88,11 +88,15 @@ class Writer(Generic[C]):
         """Told of every batch's events once they are committed. Must be quick and must not raise."""
         self._clock, self._ids, self._calendar = clock, ids, calendar or GamingCalendar()
         self._source = f"sabot/{service.name}"
-        with self.store.transaction() as db:
-            self.inbox = Inbox(db, service.reads)
-            service.load(db)
-        self.relay = Relay(self.store, bus)
-        self._subscription = bus.subscribe(f"sabot-{service.name}", service.consumes, self.inbox.start)
+        try:
+            with self.store.transaction() as db:
+                self.inbox = Inbox(db, service.reads)
+                service.load(db)
+            self.relay = Relay(self.store, bus)
+            self._subscription = bus.subscribe(f"sabot-{service.name}", service.consumes, self.inbox.start)
+        except BaseException:
+            self.store.close()
+            raise
         self._queue: deque[_Asked[C]] = deque()
         self._lock = threading.Lock()
         self._wake = threading.Event()

@@ -5,7 +5,6 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-import sqlalchemy as sa
 
 from schemas.envelope import decode, encode, hash_of
 from schemas.events.audit import DiscrepancyFound
@@ -15,6 +14,7 @@ from services.audit.store import read_evidence
 from services.audit.verify import verify
 from services.room.embedded import Room
 from services.room.tables import Plan, VirtualTable, play
+from services.runtime.database import open_sqlite
 from services.runtime.ports import Record
 from services.runtime.ports_system import SeededIds, SeededRng, SystemClock
 from services.runtime.settings import Settings
@@ -138,7 +138,7 @@ def test_an_unknown_type_keeps_its_place_and_stands_in_audits_record(room):
     body = following(last, type_name=b"sabot.game.seat.warmed.v1")
     publish(room, last, body)
     assert findings(room) == []
-    with sa.create_engine(f"sqlite:///{room.data / 'audit.db'}").connect() as db:
+    with open_sqlite(room.data / "audit.db", writer=False).connect() as db:
         recorded = dict(read_evidence(db, last.stream))
     assert recorded[last.sequence + 1] == hash_of(body)
 
