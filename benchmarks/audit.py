@@ -7,8 +7,8 @@ import threading
 from pathlib import Path
 
 from services.audit.wiring import open_audit
-from services.room.embedded import BUS_DATABASE
 from services.runtime.bus.embedded import EmbeddedBus
+from services.runtime.files import BUS_DATABASE
 from services.runtime.memory import calm_collector
 from services.runtime.ports_system import SystemClock, SystemIds
 from services.runtime.process import WriterThread

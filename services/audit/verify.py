@@ -37,13 +37,12 @@ from services.audit.verdicts import Verdicts
 from services.audit.verification import Tally, Verification, fault
 from services.runtime.bus.embedded import EmbeddedBus
 from services.runtime.database import open_sqlite_to_inspect
+from services.runtime.files import BUS_DATABASE, DATABASES, SERVICES, database_of
 from services.runtime.ports import Bus, Delivery
 from services.runtime.sqlite import is_in_use
 from services.runtime.store import StreamHead, read_heads, read_stream
 from services.runtime.topics import key_of, topic_of
 
-PRODUCERS: Final = ("game", "wallet", "audit")
-BUS_DATABASE: Final = "bus.db"
 FINDINGS_KEPT: Final = 1_000
 """So many findings are kept in full; all are counted."""
 
@@ -64,24 +63,23 @@ def verify(data: Path, listener: Listener | None = None, progress: Progress | No
     Raises:
         NothingToVerify: ``data`` is no data directory, or one of its databases is not there.
     """
-    names = (*map(_database_of, PRODUCERS), BUS_DATABASE)
-    missing = [name for name in names if not (data / name).is_file()]
-    if len(missing) == len(names):
+    missing = [name for name in DATABASES if not (data / name).is_file()]
+    if len(missing) == len(DATABASES):
         raise NothingToVerify(f"{data} has no {missing[0]}: run 'sabot demo' or 'sabot ingest' there first")
     if missing:
         lost = f"{data} has lost {' and '.join(missing)}, and has the other databases"
         raise NothingToVerify(f"{lost}: without all of them nothing can be compared")
     with ExitStack() as stack:
-        at_work = any(is_in_use(data / name) for name in names)
+        at_work = any(is_in_use(data / name) for name in DATABASES)
         # Each file is read as it stood at one moment, audit's first and the producers' last: where services
         # are at work meanwhile, a place then has all that audit had seen of it.
-        stores = {"audit": _snapshot(stack, data / _database_of("audit"))}
+        stores = {"audit": _snapshot(stack, data / database_of("audit"))}
         bus = EmbeddedBus(data / BUS_DATABASE, read_only=True)
         stack.callback(bus.close)
         with suppress(sqlite3.DatabaseError):
             bus.hold_still()
         for producer in ("wallet", "game"):
-            stores[producer] = _snapshot(stack, data / _database_of(producer))
+            stores[producer] = _snapshot(stack, data / database_of(producer))
         run = _Run(bus, stores, listener, progress or (lambda done, total: None), at_work=at_work)
         return run.run()
 
@@ -124,7 +122,7 @@ class _Run:
     def run(self) -> Verification:
         result = self.result
         for producer, db in self._stores.items():
-            for head in self._all_of(_database_of(producer), partial(_checked_heads, db)):
+            for head in self._all_of(database_of(producer), partial(_checked_heads, db)):
                 self._heads[str(head.stream)] = head
         self._streams = streams = self._all_streams()
         result.streams = len(streams)
@@ -143,8 +141,8 @@ class _Run:
     def _all_streams(self) -> list[str]:
         streams = set(self._heads)
         recorded = partial(store.evidence_streams, self._stores["audit"])
-        streams.update(map(str, self._all_of(_database_of("audit"), recorded)))
-        for producer in PRODUCERS:
+        streams.update(map(str, self._all_of(database_of("audit"), recorded)))
+        for producer in SERVICES:
             for key in self._all_of(BUS_DATABASE, partial(self._bus.keys, f"{producer}.events")):
                 streams.add(key if producer == "game" else f"{producer}/{key}")
         return sorted(streams)
@@ -154,7 +152,7 @@ class _Run:
         if producer not in self._stores:
             self._find(fault(stream, "stream", f"{stream} is no stream of game, wallet or audit"))
             return
-        own, record = _database_of(producer), _database_of("audit")
+        own, record = database_of(producer), database_of("audit")
         if own in self._unreadable:
             return
         head = self._heads.get(stream)
@@ -181,9 +179,9 @@ class _Run:
         return store.read_evidence(self._stores["audit"], stream)
 
     def _recorded_hash(self, stream: str, sequence: int) -> str | None:
-        if _database_of("audit") in self._unreadable:
+        if database_of("audit") in self._unreadable:
             return None
-        with reading(_database_of("audit")):
+        with reading(database_of("audit")):
             return store.evidence_of(self._stores["audit"], stream, sequence)
 
     def _differs(self, difference: Difference) -> None:
@@ -218,7 +216,7 @@ class _Run:
             self._said(payload)
 
     def _in_order(self) -> Iterator[Delivery]:
-        topics = (self._bus.read(f"{producer}.events") for producer in PRODUCERS)
+        topics = (self._bus.read(f"{producer}.events") for producer in SERVICES)
         return merge(*topics, key=attrgetter("offset"))
 
     def _take(self, delivery: Delivery) -> None:
@@ -239,11 +237,11 @@ class _Run:
         """Read from the producer's store what the bus does not have, up to a sequence."""
         due = self._passed.get(stream, 0) + 1
         name = stream.split("/", 1)[0]
-        if due >= before or name not in self._stores or _database_of(name) in self._unreadable:
+        if due >= before or name not in self._stores or database_of(name) in self._unreadable:
             return
         try:
             events = read_stream(self._stores[name], stream, due)
-            for sequence, body in numbered(_database_of(name), events):
+            for sequence, body in numbered(database_of(name), events):
                 if sequence >= before:
                     break
                 self._observe(stream, sequence, body)
@@ -338,7 +336,3 @@ def _checked_heads(db: Connection) -> list[StreamHead]:
         if type(head.sequence) is not int or head.sequence < 0:
             raise ValueError(f"stream {head.stream} has {head.sequence!r:.40} for its last sequence")
     return heads
-
-
-def _database_of(producer: str) -> str:
-    return f"{producer}.db"

@@ -7,11 +7,12 @@ from typing import Any
 
 from services.audit.service import AuditMetrics, AuditService
 from services.runtime.database import migrate, open_sqlite
+from services.runtime.files import database_of
 from services.runtime.ports import Bus, Clock, Ids
 from services.runtime.settings import Settings
 from services.runtime.writer import Writer
 
-DATABASE = "audit.db"
+DATABASE = database_of("audit")
 
 
 def open_audit(data: Path, bus: Bus, settings: Settings, *, clock: Clock, ids: Ids) -> Writer[Any]:

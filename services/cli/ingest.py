@@ -19,6 +19,7 @@ from services.room.embedded import Stalled
 from services.room.ingest import Ingest, IngestReport
 from services.room.lines import LineError
 from services.room.settlements import SettlementsFile
+from services.runtime.files import DATABASES
 from services.runtime.writer import WriterStopped
 
 _REJECTED_STATUS = 3
@@ -66,7 +67,7 @@ def ingest(
 
 def _refuse_to_overwrite(target: Path, file: Path, data: Path) -> None:
     """The settlements must not take the place of what they are made from."""
-    taken = [file, *(data / name for name in ("game.db", "wallet.db", "audit.db", "bus.db"))]
+    taken = [file, *(data / name for name in DATABASES)]
     if target.is_dir() or any(target.resolve() == each.resolve() for each in taken):
         fail(
             f"--out {target} would overwrite what the settlements are made from; name another file", status=2

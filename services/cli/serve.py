@@ -10,9 +10,9 @@ from sqlalchemy import Engine
 
 from services.cli.console import console, errors, fail
 from services.cli.data import DataOption, settings
-from services.room.embedded import BUS_DATABASE
 from services.runtime.bus.embedded import EmbeddedBus
 from services.runtime.database import open_sqlite
+from services.runtime.files import BUS_DATABASE, database_of
 from services.runtime.ports_system import SystemClock, SystemIds, SystemRng
 from services.runtime.process import OpenToTheWorld, check_host
 from services.runtime.process import serve as serve_process
@@ -52,7 +52,7 @@ def group(name: Name) -> typer.Typer:
         data.mkdir(parents=True, exist_ok=True)
         bus = EmbeddedBus(data / BUS_DATABASE)
         writer = _open(name, data, bus)
-        app = _app(name, writer, open_sqlite(data / f"{name}.db", writer=False))
+        app = _app(name, writer, open_sqlite(data / database_of(name), writer=False))
         raise typer.Exit(serve_process(writer, app, host, port, ready=_say_ready(name)))
 
     @commands.command("republish")
@@ -62,11 +62,11 @@ def group(name: Name) -> typer.Typer:
         data: DataOption = Path("sabot-data"),
     ) -> None:
         """Publish a stream's original bytes again, from a sequence on: the only way to fill a gap."""
-        if not (data / f"{name}.db").exists():
+        if not (data / database_of(name)).exists():
             fail(f"there is no {name} in {data}", status=2)
         bus = EmbeddedBus(data / BUS_DATABASE)
         try:
-            count = republish(open_sqlite(data / f"{name}.db", writer=False), bus, stream, first)
+            count = republish(open_sqlite(data / database_of(name), writer=False), bus, stream, first)
         except UnknownStream as error:
             fail(str(error), status=2)
         finally:

@@ -57,21 +57,6 @@ class GameService:
             ended = store.find_coups(db, coups)
             state.known_coups.update((key, ended.get(key)) for key in coups)
 
-    def _is_live(self, key: ShoeKey) -> bool:
-        """Whether the shoe is in play, and so in memory."""
-        table = self.state.tables.get(TableKey(key.operator, key.table))
-        return table is not None and key.shoe in table.live
-
-    def _cannot_be_over(self, key: CoupKey) -> bool:
-        """Whether memory alone tells that no such coup has ended: it is open, or still to come."""
-        table = self.state.tables.get(TableKey(key.operator, key.table))
-        if table is None:
-            return True
-        if table.coup is not None and (table.coup.shoe, table.coup.number) == (key.shoe, key.coup):
-            return True
-        shoe = table.live.get(key.shoe)
-        return shoe is not None and shoe.source == "virtual" and key.coup > shoe.last_coup
-
     def react(self, event: Recorded[Any]) -> Sequence[Payload]:
         return core.react(self.state, event)
 

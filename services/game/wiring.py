@@ -7,11 +7,12 @@ from pathlib import Path
 from schemas.commands import GameCommand
 from services.game.service import GameService
 from services.runtime.database import migrate, open_sqlite
+from services.runtime.files import database_of
 from services.runtime.ports import Bus, Clock, Ids, Rng
 from services.runtime.settings import Settings
 from services.runtime.writer import Writer
 
-DATABASE = "game.db"
+DATABASE = database_of("game")
 
 
 def open_game(

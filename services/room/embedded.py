@@ -20,6 +20,7 @@ from services.game.wiring import DATABASE as GAME_DATABASE
 from services.game.wiring import open_game
 from services.runtime.bus.embedded import EmbeddedBus
 from services.runtime.database import open_sqlite
+from services.runtime.files import BUS_DATABASE
 from services.runtime.ports import Clock, Ids, Rng
 from services.runtime.settings import Settings
 from services.runtime.writer import Writer
@@ -28,8 +29,6 @@ from services.wallet.core.state import WalletState
 from services.wallet.service import WalletService
 from services.wallet.wiring import DATABASE as WALLET_DATABASE
 from services.wallet.wiring import open_wallet
-
-BUS_DATABASE: Final = "bus.db"
 
 _AUDIT_EVERY_STEPS: Final = 8
 """Audit owes nobody an answer: it takes larger batches less often, which costs fewer commits."""

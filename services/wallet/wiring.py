@@ -6,12 +6,13 @@ from pathlib import Path
 
 from schemas.commands import WalletCommand
 from services.runtime.database import migrate, open_sqlite
+from services.runtime.files import database_of
 from services.runtime.ports import Bus, Clock, Ids
 from services.runtime.settings import Settings
 from services.runtime.writer import Writer
 from services.wallet.service import WalletService
 
-DATABASE = "wallet.db"
+DATABASE = database_of("wallet")
 
 
 def open_wallet(data: Path, bus: Bus, settings: Settings, *, clock: Clock, ids: Ids) -> Writer[WalletCommand]:
