@@ -120,6 +120,10 @@ demo: setup ## run the demonstration
 bench: setup ## measure throughput on this machine
 	@$(PY) -m benchmarks $(ARGS)
 
+.PHONY: kafka
+kafka: setup ## run a Kafka broker for trying things out (ARGS="--brokers 3")
+	@exec $(PY) -m deploy.kafka $(ARGS)
+
 # ---------------------------------------------------------------------------------------------- developing
 
 .PHONY: test

@@ -9,6 +9,7 @@ from pathlib import Path
 from services.audit.wiring import open_audit
 from services.runtime.bus.embedded import EmbeddedBus
 from services.runtime.files import BUS_DATABASE
+from services.runtime.installation import Installation
 from services.runtime.memory import calm_collector
 from services.runtime.ports_system import SystemClock, SystemIds
 from services.runtime.process import WriterThread
@@ -21,7 +22,8 @@ def main() -> None:
     data = Path(sys.argv[1])
     bus = EmbeddedBus(data / BUS_DATABASE)
     thread = WriterThread(
-        open_audit(data, bus, Settings(), clock=SystemClock(), ids=SystemIds()), threading.Event()
+        open_audit(Installation(data), bus, Settings(), clock=SystemClock(), ids=SystemIds()),
+        threading.Event(),
     )
     thread.start()
     print("ready", flush=True)

@@ -19,9 +19,10 @@ from schemas.events.game import CoupConcluded
 from schemas.events.wallet import CoupSettled
 from schemas.house import shipped_houses
 from services.audit.store import count_verdicts
-from services.room.embedded import Room
+from services.room.local import LocalRoom
 from services.room.tables import Plan, VirtualTable, play
 from services.runtime.database import open_sqlite
+from services.runtime.installation import Installation
 from services.runtime.memory import calm_collector
 from services.runtime.ports_system import SeededIds, SeededRng, SystemClock
 from services.runtime.settings import Settings
@@ -32,7 +33,7 @@ _BETS_A_COUP = 7
 class _Settling:
     """Time from the commit of *coup concluded* to the commit of *coup settled*, for every coup."""
 
-    def __init__(self, room: Room) -> None:
+    def __init__(self, room: LocalRoom) -> None:
         self.milliseconds: list[float] = []
         self.events = 0
         self._concluded: dict[str, float] = {}
@@ -90,7 +91,9 @@ def run(tables: int, coups: int, data: Path, *, audit_here: bool) -> dict[str, A
     ids, rng = SeededIds("bench"), SeededRng("bench")
     with ExitStack() as stack:
         room = stack.enter_context(
-            Room(data, Settings(), clock=SystemClock(), ids=ids, rng=rng, audit_here=audit_here)
+            LocalRoom(
+                Installation(data), Settings(), clock=SystemClock(), ids=ids, rng=rng, audit_here=audit_here
+            )
         )
         if not audit_here:
             stack.enter_context(_audit_apart(data))

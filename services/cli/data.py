@@ -1,4 +1,4 @@
-"""The data directory: how every command names and opens it."""
+"""The installation: how every command names and opens it."""
 
 from __future__ import annotations
 
@@ -9,13 +9,33 @@ from typing import Annotated
 import typer
 
 from services.cli.console import fail
-from services.room.embedded import Room
+from services.room.local import LocalRoom
+from services.runtime.installation import Installation, InstallationError
 from services.runtime.ports import Ids, Rng
 from services.runtime.ports_system import SystemClock, SystemIds, SystemRng
 from services.runtime.settings import Settings, SettingsError, settings_from
 
 DataOption = Annotated[
     Path, typer.Option("--data", help="Directory of the services' databases and the embedded bus.")
+]
+KafkaOption = Annotated[
+    str | None,
+    typer.Option(
+        "--kafka",
+        metavar="HOST:PORT",
+        help="Kafka's brokers instead of the embedded bus; several with commas. Default: SABOT_KAFKA.",
+        show_default=False,
+    ),
+]
+DatabaseOption = Annotated[
+    str | None,
+    typer.Option(
+        "--database",
+        metavar="URL",
+        help="PostgreSQL instead of files, such as postgresql://sabot_{service}@HOST/sabot_{service}; "
+        "{service} becomes game, wallet or audit. Default: SABOT_DATABASE.",
+        show_default=False,
+    ),
 ]
 
 
@@ -27,6 +47,15 @@ def settings() -> Settings:
         fail(str(error), status=2)
 
 
-def open_room(data: Path, ids: Ids | None = None, rng: Rng | None = None) -> Room:
-    """The room in a data directory, which is made as needed."""
-    return Room(data, settings(), clock=SystemClock(), ids=ids or SystemIds(), rng=rng or SystemRng())
+def installation(data: Path, kafka: str | None, database: str | None) -> Installation:
+    """The installation that options and environment name; ends the command where they cannot be taken."""
+    given = settings()
+    try:
+        return Installation(data, kafka or given.kafka, database or given.database)
+    except InstallationError as error:
+        fail(str(error), status=2)
+
+
+def open_room(where: Installation, ids: Ids | None = None, rng: Rng | None = None) -> LocalRoom:
+    """The room of an installation, its services in this process."""
+    return LocalRoom(where, settings(), clock=SystemClock(), ids=ids or SystemIds(), rng=rng or SystemRng())

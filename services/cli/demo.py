@@ -18,8 +18,9 @@ from services.cli.console import console, errors, fail, print_json, progress
 from services.cli.data import open_room
 from services.cli.summary import print_findings, print_money, print_outcomes, print_verdict
 from services.cli.verify import Listeners, document, run_verification
-from services.room.embedded import Room, Stalled
+from services.room.room import Room, Stalled
 from services.room.tables import Plan, VirtualTable, play
+from services.runtime.installation import Installation
 from services.runtime.ports_system import SeededRng, SystemClock, SystemRng
 from services.runtime.writer import WriterStopped
 
@@ -85,7 +86,7 @@ def _play(house: House, plan: Plan, *, seats: int, seed: str | None, place: Path
     rng = SystemRng() if seed is None else SeededRng("shoe/" + seed)
     bettors = SeededRng("bets/" + (seed if seed is not None else SystemRng().token(16).hex()))
     expected = plan.coups or _COUPS_A_SHOE * (plan.shoes or 1)
-    with open_room(place, rng=rng) as room, progress("Playing", expected, "coups") as bar:
+    with open_room(Installation(place), rng=rng) as room, progress("Playing", expected, "coups") as bar:
         _void_what_was_cut_off(room)
         table = VirtualTable(room, _table_name(room), house, seats=seats, plan=plan, rng=bettors)
         play(room, [table], bar)
@@ -93,7 +94,7 @@ def _play(house: House, plan: Plan, *, seats: int, seed: str | None, place: Path
 
 def _void_what_was_cut_off(room: Room) -> None:
     """An earlier demonstration that was killed may have left a coup open: its stakes go back."""
-    for table in list(room.game_state.tables.values()):
+    for table in room.tables():
         if table.source == "virtual" and table.coup is not None:
             voiding = VoidCoup(
                 operator=table.operator,
@@ -107,7 +108,7 @@ def _void_what_was_cut_off(room: Room) -> None:
 
 def _table_name(room: Room) -> str:
     """A table of its own for every demonstration in one directory, since each may have another house."""
-    taken = {key.table for key in room.game_state.tables if key.operator == room.settings.operator}
+    taken = {each.name for each in room.tables()}
     return next(name for number in count(1) if (name := f"T{number}") not in taken)
 
 

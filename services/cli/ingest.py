@@ -14,12 +14,13 @@ from rich.table import Table
 
 from schemas.money import format_amount
 from services.cli.console import console, errors, fail, print_json, progress
-from services.cli.data import DataOption, open_room
-from services.room.embedded import Stalled
+from services.cli.data import DatabaseOption, DataOption, KafkaOption, installation, open_room
 from services.room.ingest import Ingest, IngestReport
 from services.room.lines import LineError
+from services.room.room import Stalled
 from services.room.settlements import SettlementsFile
 from services.runtime.files import DATABASES
+from services.runtime.installation import Installation
 from services.runtime.writer import WriterStopped
 
 _REJECTED_STATUS = 3
@@ -28,6 +29,8 @@ _REJECTED_STATUS = 3
 def ingest(
     file: Annotated[Path, typer.Argument(help="Recorded coups and deposits, JSON Lines.", dir_okay=False)],
     data: DataOption = Path("sabot-data"),
+    kafka: KafkaOption = None,
+    database: DatabaseOption = None,
     out: Annotated[
         Path | None,
         typer.Option(help="Where the settlements go (CSV, a row a bet). Default: settlements.csv in DATA."),
@@ -52,7 +55,7 @@ def ingest(
     _refuse_to_overwrite(target, file, data)
     rejects = _Rejects(file.with_name(file.name + ".rejected.jsonl"))
     try:
-        report = _run(file, data, target, rejects)
+        report = _run(file, installation(data, kafka, database), target, rejects)
     except (WriterStopped, Stalled) as reason:
         fail(f"{reason}; what was committed is kept, and the same command goes on from there")
     finally:
@@ -74,9 +77,9 @@ def _refuse_to_overwrite(target: Path, file: Path, data: Path) -> None:
         )
 
 
-def _run(file: Path, data: Path, target: Path, rejects: _Rejects) -> IngestReport:
+def _run(file: Path, where: Installation, target: Path, rejects: _Rejects) -> IngestReport:
     with ExitStack() as stack:
-        room = stack.enter_context(open_room(data))
+        room = stack.enter_context(open_room(where))
         target.parent.mkdir(parents=True, exist_ok=True)
         # A file is written beside its place and moved when whole, so that nobody takes half of it for all. A
         # device, a pipe or a link is written to as it is.

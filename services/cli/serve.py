@@ -9,10 +9,10 @@ from fastapi import FastAPI
 from sqlalchemy import Engine
 
 from services.cli.console import console, errors, fail
-from services.cli.data import DataOption, settings
-from services.runtime.bus.embedded import EmbeddedBus
-from services.runtime.database import open_sqlite
-from services.runtime.files import BUS_DATABASE, database_of
+from services.cli.data import DatabaseOption, DataOption, KafkaOption, installation, settings
+from services.runtime.files import database_of
+from services.runtime.installation import Installation
+from services.runtime.ports import Bus, BusUnavailable
 from services.runtime.ports_system import SystemClock, SystemIds, SystemRng
 from services.runtime.process import OpenToTheWorld, check_host
 from services.runtime.process import serve as serve_process
@@ -37,38 +37,52 @@ def group(name: Name) -> typer.Typer:
     @commands.command("serve")
     def serve(
         data: DataOption = Path("sabot-data"),
+        kafka: KafkaOption = None,
+        database: DatabaseOption = None,
         host: Annotated[
-            str, typer.Option(help="Loopback only: callers are not authenticated yet.")
+            str,
+            typer.Option(
+                help="Loopback only (callers are not authenticated yet) unless SABOT_TRUSTED_NETWORK is set."
+            ),
         ] = "127.0.0.1",
         port: Annotated[int, typer.Option(help="0 takes a free one.", min=0, max=65535)] = _PORTS[name],
     ) -> None:
         """Run the service until SIGTERM or Ctrl-C: its writer, and HTTP with /metrics, /healthz, /readyz."""
         try:
-            check_host(host)
+            check_host(host, trusted=settings().trusted_network)
         except OpenToTheWorld as error:
             fail(str(error), status=2)
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
         logging.getLogger("alembic").setLevel(logging.WARNING)
-        data.mkdir(parents=True, exist_ok=True)
-        bus = EmbeddedBus(data / BUS_DATABASE)
-        writer = _open(name, data, bus)
-        app = _app(name, writer, open_sqlite(data / database_of(name), writer=False))
-        raise typer.Exit(serve_process(writer, app, host, port, ready=_say_ready(name)))
+        where = installation(data, kafka, database)
+        bus = where.open_bus()
+        try:
+            writer = _open(name, where, bus)
+            app = _app(name, writer, where.open_reader(name))
+            status = serve_process(writer, app, host, port, ready=_say_ready(name))
+        finally:
+            bus.close()
+        raise typer.Exit(status)
 
     @commands.command("republish")
     def republish_stream(
         stream: Annotated[str, typer.Argument(help=f"A stream of this service, such as {_STREAMS[name]}.")],
         first: Annotated[int, typer.Argument(metavar="FROM", help="Sequence to begin with.", min=1)],
         data: DataOption = Path("sabot-data"),
+        kafka: KafkaOption = None,
+        database: DatabaseOption = None,
     ) -> None:
         """Publish a stream's original bytes again, from a sequence on: the only way to fill a gap."""
-        if not (data / database_of(name)).exists():
+        where = installation(data, kafka, database)
+        if where.database is None and not (data / database_of(name)).exists():
             fail(f"there is no {name} in {data}", status=2)
-        bus = EmbeddedBus(data / BUS_DATABASE)
+        bus = where.open_bus()
         try:
-            count = republish(open_sqlite(data / database_of(name), writer=False), bus, stream, first)
+            count = republish(where.open_reader(name), bus, stream, first)
         except UnknownStream as error:
             fail(str(error), status=2)
+        except BusUnavailable as error:
+            fail(f"{error}; publish them again when it is there")
         finally:
             bus.close()
         console.print(f"{count} events of {stream} published again", markup=False)
@@ -83,19 +97,19 @@ def _say_ready(name: str) -> Any:
     return say
 
 
-def _open(name: Name, data: Path, bus: EmbeddedBus) -> Writer[Any]:
+def _open(name: Name, where: Installation, bus: Bus) -> Writer[Any]:
     clock, ids, config = SystemClock(), SystemIds(), settings()
     if name == "game":
         from services.game.wiring import open_game
 
-        return open_game(data, bus, config, clock=clock, ids=ids, rng=SystemRng())
+        return open_game(where, bus, config, clock=clock, ids=ids, rng=SystemRng())
     if name == "wallet":
         from services.wallet.wiring import open_wallet
 
-        return open_wallet(data, bus, config, clock=clock, ids=ids)
+        return open_wallet(where, bus, config, clock=clock, ids=ids)
     from services.audit.wiring import open_audit
 
-    return open_audit(data, bus, config, clock=clock, ids=ids)
+    return open_audit(where, bus, config, clock=clock, ids=ids)
 
 
 def _app(name: Name, writer: Writer[Any], reader: Engine) -> FastAPI:

@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from schemas.commands import CloseBetting, GameCommand, OpenCoup, PlaceBet
 from schemas.refusal import Refusal
-from services.room.embedded import Room
+from services.room.room import Room
+from services.wallet.core.state import CoupKey
 
 _TRY_AGAIN: Final = frozenset({"COUP_UNKNOWN", "TABLE_BUSY", "TEMPORARY"})
 
@@ -33,10 +34,11 @@ class CoupFlight:
     """Takes one coup through the three services.
 
     ``before`` are commands that make the table ready; they are asked in order, ahead of the opening.
-    The bets of a new coup are asked together with its opening: wallet reads of it before it looks at them, or
-    answers ``COUP_UNKNOWN`` and they are asked again; if game refuses the opening they come to nothing. Bets
-    of a coup that wallet knows already wait for game's answer. Every command may be repeated without harm,
-    so a flight that a crash cut off is simply flown again.
+    Where wallet reads at once what game says, the bets of a new coup are asked together with its opening:
+    wallet reads of it before it looks at them, or answers ``COUP_UNKNOWN`` and they are asked again; if game
+    refuses the opening they come to nothing. Otherwise, and where wallet knows the coup already, they wait
+    until game has answered and wallet has read of the opening. Every command may be repeated without harm, so
+    a flight that a crash cut off is simply flown again.
     """
 
     def __init__(
@@ -49,10 +51,10 @@ class CoupFlight:
         self._room = room
         self._commands: list[GameCommand] = [*before, opening]
         self._asked: list[Future[Any]] = [room.game.submit(command) for command in self._commands]
-        self._key = (opening.operator, opening.table, opening.shoe, opening.coup)
+        self._key = CoupKey(opening.operator, opening.table, opening.shoe, opening.coup)
         self._answers: list[Future[Any]] = []
-        self._waits_for_game = self._key in room.wallet_state.coups
-        if not self._waits_for_game:
+        self._bets_asked = False
+        if room.wallet_reads_at_once and not room.in_play(self._key):
             self._ask_bets(bets)
 
     @property
@@ -64,19 +66,17 @@ class CoupFlight:
         """Take the next step if the last one was answered."""
         if self.stage is Stage.OPENING and _all_done(self._asked):
             self._opened()
-        if self.stage is Stage.BETTING and _all_done(self._answers):
+        if self.stage is Stage.BETTING:
             self._bet()
         if self.stage is Stage.CLOSING and _all_done(self._asked):
             self._asked[0].result()
             self.stage = Stage.PLAYING
-        if self.stage is Stage.PLAYING and self._key not in self._room.wallet_state.coups:
+        if self.stage is Stage.PLAYING and self._room.is_paid(self._key):
             self.stage = Stage.DONE
 
     def _opened(self) -> None:
         refusals = [refusal for answer in self._asked if (refusal := _refusal_of(answer)) is not None]
         if not refusals:
-            if self._waits_for_game:
-                self._ask_bets(self.bets)
             self.stage = Stage.BETTING
         elif all(refusal.code in _TRY_AGAIN for refusal in refusals):
             self._asked = [self._room.game.submit(command) for command in self._commands]
@@ -84,9 +84,14 @@ class CoupFlight:
             self.refusal, self.stage = refusals[0], Stage.REFUSED
 
     def _ask_bets(self, bets: Sequence[PlaceBet]) -> None:
+        self._bets_asked = True
         self._answers = [self._room.wallet.submit(bet) for bet in bets]
 
     def _bet(self) -> None:
+        if not self._bets_asked and (self._room.in_play(self._key) or self._room.is_paid(self._key)):
+            self._ask_bets(self.bets)
+        if not self._bets_asked or not _all_done(self._answers):
+            return
         again = []
         for bet, answer in zip(self.bets, self._answers, strict=True):
             refusal = _refusal_of(answer)

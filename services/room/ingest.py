@@ -19,11 +19,10 @@ from typing import IO, Any, Final
 
 from schemas.commands import Deposit, GameCommand, OpenCoup, OpenTable, PlaceBet, SetHouse
 from schemas.house import House, shipped_houses
-from services.game.core.state import TableKey
-from services.room.embedded import Room
 from services.room.flight import CoupFlight, Stage
 from services.room.lines import CoupLine, DepositLine, LineError, parse_line
 from services.room.records import Records
+from services.room.room import Room
 from services.room.settlements import SettlementsFile
 from services.wallet.core.state import CoupKey
 
@@ -237,7 +236,7 @@ class Ingest:
 
     def _table_ready(self, line: CoupLine) -> list[GameCommand]:
         """Commands that open the table, or set the house that this line plays by."""
-        table = self._room.game_state.tables.get(TableKey(self._operator, line.table))
+        table = self._room.table(line.table)
         if table is None:
             return [
                 OpenTable(

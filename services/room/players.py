@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from schemas.commands import Deposit, PlaceBet
-from services.room.embedded import Room
+from services.room.room import Room
 from services.runtime.ports_system import SeededRng
 
 CURRENCY: Final = "EUR"
@@ -69,10 +69,9 @@ class Players:
 
     def top_ups(self, shoe: str) -> list[Deposit]:
         """Whoever cannot cover the largest chip buys in again, at the latest between two shoes."""
-        ledger = self._room.wallet_state.ledger
-        known = self._room.wallet_accounts([self.account(seat) for seat in self.seats])
+        cash = self._room.cash([self.account(seat) for seat in self.seats], CURRENCY)
         return [
             self._deposit(seat, f"{self._session}-{shoe}-top-up")
             for seat in self.seats
-            if ledger.cash(known[self.account(seat)], CURRENCY) < _CHIPS_MINOR_UNITS[-1]
+            if cash[self.account(seat)] < _CHIPS_MINOR_UNITS[-1]
         ]

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 
 from services.game import store as game_store
 from services.game.core.state import CoupKey as GameCoupKey
-from services.room.embedded import Room
 from services.room.lines import CoupLine, DepositLine, LineError
+from services.room.room import Room
 from services.wallet import store as wallet_store
 from services.wallet.core.betting import conflicting_fields
 from services.wallet.core.evolve import bet_content, deposit_content

@@ -9,7 +9,7 @@ from typing import IO, Final
 from schemas.money import format_units
 from services.game import store as game_store
 from services.game.core.state import CoupKey as GameCoupKey
-from services.room.embedded import Room
+from services.room.room import Room
 from services.wallet import store as wallet_store
 from services.wallet.core.state import CoupKey
 from services.wallet.store import BetRecord

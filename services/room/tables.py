@@ -9,9 +9,10 @@ from typing import Any
 
 from schemas.commands import CommitShoe, LoadShoe, OpenCoup, OpenTable, TakeSeat
 from schemas.house import House, Shuffle
-from services.room.embedded import Room
+from services.game.core.state import Table
 from services.room.flight import CoupFlight
 from services.room.players import Players
+from services.room.room import Room
 from services.runtime.ports_system import SeededRng
 
 
@@ -32,7 +33,7 @@ class VirtualTable:
         self.name, self.house, self.plan = name, house, plan
         self.coups = self.shoes = 0
         self._room, self._rng = room, rng
-        self._first_shoe = room.game_shoes(name) + 1
+        self._first_shoe = room.shoes(name) + 1
         self._players = Players(room, name, seats, rng, session=f"{name}-s{self._first_shoe}")
         self._flight: CoupFlight | None = None
         self._asked: list[Future[Any]] = []
@@ -93,8 +94,7 @@ class VirtualTable:
             self._open_coup(self._shoe)
 
     def _look_at_shoe(self) -> None:
-        table = self._room.game_state.table(self._room.settings.operator, self.name)
-        if table.shoe != self._shoe:
+        if self._table().shoe != self._shoe:
             self._shoe = None
             self.shoes += 1
             self._asked = [self._room.wallet.submit(each) for each in self._players.top_ups(f"{self.shoes}")]
@@ -114,9 +114,14 @@ class VirtualTable:
         self._number += 1
         operator = self._room.settings.operator
         opening = OpenCoup(operator=operator, table=self.name, shoe=shoe, coup=self._number)
-        dealer = self._room.game_state.table(operator, self.name).dealer
-        self._flight = CoupFlight(self._room, opening, self._players.bets(shoe, self._number, dealer))
+        bets = self._players.bets(shoe, self._number, self._table().dealer)
+        self._flight = CoupFlight(self._room, opening, bets)
         self._flight.advance()
+
+    def _table(self) -> Table:
+        table = self._room.table(self.name)
+        assert table is not None, "it was opened in the beginning"
+        return table
 
 
 def play(room: Room, tables: Sequence[VirtualTable], progress: Callable[[int], None]) -> None:

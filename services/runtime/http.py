@@ -48,6 +48,8 @@ _STATUS: Final[Mapping[str, int]] = {
 }
 _RETRYABLE: Final = frozenset({"TEMPORARY", "COUP_UNKNOWN", "TABLE_BUSY", "RESULT_UNKNOWN"})
 _PATIENCE_SECONDS: float = 5.0
+_STUCK_SECONDS: float = 60.0
+"""A service that looks alive and does nothing for so long, though there is something to do, is not ready."""
 _PROBLEM: Final = "application/problem+json"
 
 
@@ -113,6 +115,10 @@ def service_app(writer: Writer[Any], title: str, description: str) -> FastAPI:
             reasons.append(f"the writer stopped: {writer.stopped}")
         if not writer.bus_reachable:
             reasons.append("the bus does not take our events")
+        if writer.seconds_without_progress > _STUCK_SECONDS:
+            reasons.append(
+                f"nothing was read or committed for {_STUCK_SECONDS:g} s, and {writer.waiting} wait"
+            )
         reasons += [f"{stream}: {reason}" for stream, reason in writer.inbox.held.items()]
         body = {"status": "not ready" if reasons else "ready", "reasons": reasons}
         return JSONResponse(body, status_code=503 if reasons else 200)

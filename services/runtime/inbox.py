@@ -126,6 +126,11 @@ class Inbox:
         """Streams that wait for an event, and why."""
         return {stream: place.held_reason for stream, place in self._places.items() if place.held_reason}
 
+    def reached(self, stream: str) -> int:
+        """The last sequence applied of a stream."""
+        place = self._places.get(stream)
+        return 0 if place is None else place.sequence
+
     def admit(self, delivery: Delivery, received_at: str) -> tuple[Verdict, Recorded[Any] | None]:
         """What this delivery is; with the event, where it is the next of its stream and must be applied."""
         partition = (delivery.topic, delivery.partition)

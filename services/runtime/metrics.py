@@ -50,6 +50,11 @@ class WriterMetrics:
             "Events that are committed and not yet acknowledged by the bus.",
             registry=registry,
         )
+        self.waiting = Gauge(
+            f"{service}_waiting",
+            "Records on the bus that are known and not read yet, and commands that are not answered yet.",
+            registry=registry,
+        )
         self.held = Gauge(
             f"{service}_held_streams", "Incoming streams that wait for a missing event.", registry=registry
         )

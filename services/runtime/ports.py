@@ -5,7 +5,7 @@ A core reaches nothing. The simulation, the tests and the demo put their own imp
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -66,14 +66,34 @@ class BusUnavailable(Exception):
     """The bus cannot be reached, or did not acknowledge in time. Nothing is known to be published."""
 
 
+class TakenOver(Exception):
+    """Another process reads in this one's name. This one must stop: only one may."""
+
+
+class Publication(Protocol):
+    """Records on their way to the bus."""
+
+    def done(self) -> bool:
+        """Whether all of them are durable. Never waits.
+
+        Raises:
+            BusUnavailable: not all of them are known to be durable; publish them again.
+        """
+
+
 class Subscription(Protocol):
     """One consumer's reading of some topics, in the order of each partition."""
 
+    @property
+    def waiting(self) -> int:
+        """Records that are known to be on the bus and that ``poll`` has not returned yet."""
+
     def poll(self, records_max: int) -> Sequence[Delivery]:
-        """At most so many records that were not returned before; empty if there are none now.
+        """At most so many records that were not returned before; empty if there are none now. Never waits.
 
         Raises:
             BusUnavailable: the bus cannot be reached.
+            TakenOver: somebody else reads in this consumer's name.
         """
 
     def commit(self, offsets: Offsets) -> None:
@@ -93,8 +113,25 @@ class Bus(Protocol):
             BusUnavailable: not all of them are known to be durable; publish them again.
         """
 
-    def subscribe(self, group: str, topics: Sequence[str], start: Offsets) -> Subscription:
-        """Read these topics from these offsets on, from the beginning where none is given."""
+    def begin(self, records: Sequence[Record]) -> Publication:
+        """Start to append the records in this order, and do not wait for the bus.
+
+        Raises:
+            BusUnavailable: the bus cannot be reached; publish them again.
+        """
+
+    def subscribe(
+        self,
+        group: str,
+        topics: Sequence[str],
+        start: Offsets,
+        arrived: Callable[[], None] | None = None,
+    ) -> Subscription:
+        """Read these topics from these offsets on, from the beginning where none is given.
+
+        A ``group`` is one consumer: its name is the same whenever it comes back. ``arrived`` may be called,
+        from any thread, when ``poll`` has something to return.
+        """
 
     def read(self, topic: str, key: str | None = None) -> Iterator[Delivery]:
         """All that the topic holds at this moment, from its beginning: for replays.

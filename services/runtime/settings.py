@@ -35,6 +35,14 @@ class Settings(BaseModel):
     """The operator's time zone, an IANA name such as Europe/Amsterdam."""
     cut_off: time = time(6)
     """Local time at which a gaming day begins."""
+    kafka: str | None = None
+    """Kafka's brokers (``host:port``, several with commas) instead of the embedded bus; ``/name`` behind them
+    sets an installation apart from others that share the brokers."""
+    database: str | None = None
+    """URL of the PostgreSQL databases instead of files; ``{service}`` in it becomes game, wallet or audit."""
+    trusted_network: bool = False
+    """Whether a service may listen where other machines reach it, though it asks nobody who he is: only in a
+    network of containers whose ports are published to the loopback interface."""
     seal_timeout_seconds: int = Field(default=30, ge=1, le=3600)
     """A coup whose bets are not sealed in this time is void."""
 

@@ -98,6 +98,10 @@ class EventStore:
         head = self._heads.get(stream)
         return (0, FIRST_PREVIOUS) if head is None else (head.sequence, head.hash)
 
+    def ends(self) -> list[tuple[str, int]]:
+        """Every stream with its last sequence."""
+        return [(stream, head.sequence) for stream, head in self._heads.items()]
+
     def append(self, db: Connection, events: Sequence[Recorded[Any]]) -> list[Stored]:
         """Write events, each following its stream's head, inside the caller's transaction.
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+TOPICS: Final = ("game.events", "wallet.events", "audit.events")
+
 
 def topic_of(stream: str) -> str:
     """``game/nl.T1`` is on ``game.events``, ``wallet/main`` on ``wallet.events``."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from time import perf_counter
+from time import monotonic, perf_counter
 from typing import Any, Final, Generic, TypeVar
 
 from sqlalchemy import Engine
@@ -39,6 +39,8 @@ _MARKS_MAY_LAG: Final = 500
 are published and read twice, which every inbox skips; so they are not written in every transaction."""
 
 _IDLE_STEPS_BEFORE_MARKS: Final = 50
+_LAST_WORDS_SECONDS: Final = 2.0
+"""So long a writer that is closed waits for the bus to acknowledge what it was given."""
 
 
 class WriterStopped(Exception):
@@ -76,7 +78,9 @@ class Writer(Generic[C]):
         ids: Ids,
         calendar: GamingCalendar | None = None,
         limits: Limits | None = None,
+        group: str | None = None,
     ) -> None:
+        """``group``: the name under which it reads the bus, where the service's own is not enough."""
         self.service = service
         self.limits = limits or Limits()
         self.metrics = WriterMetrics(service.name, service.consumes)
@@ -88,18 +92,22 @@ class Writer(Generic[C]):
         """Told of every batch's events once they are committed. Must be quick and must not raise."""
         self._clock, self._ids, self._calendar = clock, ids, calendar or GamingCalendar()
         self._source = f"sabot/{service.name}"
+        self._queue: deque[_Asked[C]] = deque()
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
         try:
             with self.store.transaction() as db:
                 self.inbox = Inbox(db, service.reads)
                 service.load(db)
             self.relay = Relay(self.store, bus)
-            self._subscription = bus.subscribe(f"sabot-{service.name}", service.consumes, self.inbox.start)
+            self._subscription = bus.subscribe(
+                group or f"sabot-{service.name}", service.consumes, self.inbox.start, self._wake.set
+            )
         except BaseException:
             self.store.close()
             raise
-        self._queue: deque[_Asked[C]] = deque()
-        self._lock = threading.Lock()
-        self._wake = threading.Event()
+        self._progress = monotonic()
+        self._in_hand = 0
         self._idle_steps = 0
         self._made: list[Recorded[Any]] = []
         self._heads: dict[str, tuple[int, str]] = {}
@@ -127,8 +135,18 @@ class Writer(Generic[C]):
         self._wake.set()
         return asked.answer
 
+    @property
+    def seconds_without_progress(self) -> float:
+        """How long something has been waiting to be read or committed, and nothing was (money case 22)."""
+        return monotonic() - self._progress
+
+    @property
+    def waiting(self) -> int:
+        """Records and commands that are known to wait, those in hand among them."""
+        return self._subscription.waiting + len(self._queue) + self._in_hand
+
     def wait(self, seconds: float) -> None:
-        """Sleep until a command is submitted, at most so long."""
+        """Sleep until a command is submitted or a record arrives, at most so long."""
         self._wake.wait(seconds)
         self._wake.clear()
 
@@ -150,9 +168,11 @@ class Writer(Generic[C]):
     def close(self) -> None:
         """Stop after the last committed batch; what waits in the queue is answered ``TEMPORARY``."""
         try:
-            if self.stopped is None and self._behind:
+            if self.stopped is None:
                 with self._stopping_on_a_fault([]):
-                    self._commit((), [])
+                    self.relay.finish(_LAST_WORDS_SECONDS)
+                    if self._behind:
+                        self._commit((), [])
         except WriterStopped as reason:
             log.warning(
                 "%s: how far it came is not noted, so a little is done twice: %s", self.service.name, reason
@@ -167,6 +187,7 @@ class Writer(Generic[C]):
         deliveries = self._poll()
         self._take(asked)
         asked += [_Asked(each, "overdue") for each in self.service.overdue(rfc3339(self._clock.now()))]
+        self._in_hand = len(deliveries) + len(asked)
         if deliveries or asked:
             self._idle_steps = 0
             for each, result in self._commit(deliveries, asked):
@@ -179,7 +200,11 @@ class Writer(Generic[C]):
                 self._commit((), [])
         self.bus_reachable = self.relay.pump()
         self.metrics.backlog.set(self.relay.backlog)
-        taken = len(deliveries) + len(asked)
+        taken, self._in_hand = self._in_hand, 0
+        waiting = self.waiting
+        self.metrics.waiting.set(waiting)
+        if taken or not waiting:
+            self._progress = monotonic()
         if taken:
             self.metrics.step.observe(perf_counter() - started)
         return taken
@@ -238,9 +263,12 @@ class Writer(Generic[C]):
             self.service.save(db)
             stored = self.store.append(db, self._made)
             self.inbox.save(db)
-            if self._behind >= _MARKS_MAY_LAG or not (deliveries or asked):
+            marked = self._behind >= _MARKS_MAY_LAG or not (deliveries or asked)
+            if marked:
                 self.inbox.save_offsets(db)
                 self.store.mark_published(db, self.relay.published)
+        if marked:
+            self._subscription.commit(self.inbox.start)
         self.relay.offer(stored)
         self.metrics.appended.inc(len(stored))
         self.metrics.batch.observe(len(stored))

@@ -12,9 +12,10 @@ from schemas.events.game import SeatTaken
 from schemas.house import shipped_houses
 from services.audit.store import read_evidence
 from services.audit.verify import verify
-from services.room.embedded import Room
+from services.room.local import LocalRoom
 from services.room.tables import Plan, VirtualTable, play
 from services.runtime.database import open_sqlite
+from services.runtime.installation import Installation
 from services.runtime.ports import Record
 from services.runtime.ports_system import SeededIds, SeededRng, SystemClock
 from services.runtime.settings import Settings
@@ -23,7 +24,7 @@ from services.runtime.settings import Settings
 @pytest.fixture
 def room(tmp_path):
     ids, rng = SeededIds("live"), SeededRng("live")
-    with Room(tmp_path, Settings(), clock=SystemClock(), ids=ids, rng=rng) as room:
+    with LocalRoom(Installation(tmp_path), Settings(), clock=SystemClock(), ids=ids, rng=rng) as room:
         yield room
 
 
@@ -80,18 +81,18 @@ def test_money_case_21_junk_between_good_events_is_one_finding_and_both_are_appl
     play_coups(room, 3)
     assert [check for check, _, _ in findings(room)] == ["bus_not_ours"]
     assert waiting(room) == {}
-    assert verify(room.data).verified == 5
+    assert verify(room.installation.data).verified == 5
 
 
 def test_what_audit_met_on_the_bus_once_is_told_and_does_not_count_for_ever(room):
     play_coups(room, 2)
     room.bus.publish([Record("wallet.events", "main", b"junk")])
     play_coups(room, 3)
-    assert [finding.check for finding in verify(room.data).findings] == ["integrity_extra"]
-    with closing(sqlite3.connect(room.data / "bus.db")) as bus:
+    assert [finding.check for finding in verify(room.installation.data).findings] == ["integrity_extra"]
+    with closing(sqlite3.connect(room.installation.data / "bus.db")) as bus:
         bus.execute("DELETE FROM record WHERE body = ?", (b"junk",))
         bus.commit()
-    result = verify(room.data)
+    result = verify(room.installation.data)
     assert (result.ok, [notice.check for notice in result.notices]) == (True, ["bus_not_ours"])
 
 
@@ -138,7 +139,7 @@ def test_an_unknown_type_keeps_its_place_and_stands_in_audits_record(room):
     body = following(last, type_name=b"sabot.game.seat.warmed.v1")
     publish(room, last, body)
     assert findings(room) == []
-    with open_sqlite(room.data / "audit.db", writer=False).connect() as db:
+    with open_sqlite(room.installation.data / "audit.db", writer=False).connect() as db:
         recorded = dict(read_evidence(db, last.stream))
     assert recorded[last.sequence + 1] == hash_of(body)
 
@@ -148,7 +149,7 @@ def test_what_is_missing_from_an_end_is_a_finding_only_where_nobody_is_at_work(r
     at_rest = tmp_path_factory.mktemp("rest")
     for name in ("game.db", "wallet.db", "audit.db", "bus.db"):
         with (
-            closing(sqlite3.connect(room.data / name)) as source,
+            closing(sqlite3.connect(room.installation.data / name)) as source,
             closing(sqlite3.connect(at_rest / name)) as copy,
         ):
             source.backup(copy)

@@ -18,10 +18,11 @@ import pytest
 from schemas.house import shipped_houses
 from services.audit.verify import verify
 from services.game.core.tableau import play
-from services.room.embedded import Room
 from services.room.ingest import Ingest
+from services.room.local import LocalRoom
 from services.room.settlements import SettlementsFile
 from services.runtime.bus.embedded import EmbeddedBus
+from services.runtime.installation import Installation
 from services.runtime.ports_system import SystemClock, SystemIds, SystemRng
 from services.runtime.settings import Settings
 from services.runtime.store import EventStore
@@ -204,8 +205,8 @@ def empty(tmp_path_factory):
     return data
 
 
-def opened(data: Path) -> Room:
-    return Room(data, Settings(), clock=SystemClock(), ids=SystemIds(), rng=SystemRng())
+def opened(data: Path) -> LocalRoom:
+    return LocalRoom(Installation(data), Settings(), clock=SystemClock(), ids=SystemIds(), rng=SystemRng())
 
 
 def ingest(data: Path) -> str:

@@ -35,10 +35,11 @@ from services.audit.verify import verify
 from services.game import store as game_store
 from services.game.core.table import needs
 from services.game.service import GameService
-from services.room.embedded import Room
 from services.room.ingest import Ingest
+from services.room.local import LocalRoom
 from services.room.settlements import SettlementsFile
 from services.runtime.database import migrate, open_sqlite
+from services.runtime.installation import Installation
 from services.runtime.ports_system import ManualClock, SystemIds, SystemRng
 from services.runtime.settings import Settings
 from services.runtime.store import read_all
@@ -60,8 +61,10 @@ class Story:
         self.clock = ManualClock(datetime(2026, 1, 2, 20, tzinfo=UTC))
 
     @contextmanager
-    def room(self) -> Iterator[Room]:
-        with Room(self.data, Settings(), clock=self.clock, ids=SystemIds(), rng=SystemRng()) as room:
+    def room(self) -> Iterator[LocalRoom]:
+        with LocalRoom(
+            Installation(self.data), Settings(), clock=self.clock, ids=SystemIds(), rng=SystemRng()
+        ) as room:
             yield room
             room.settle()
 

@@ -4,9 +4,11 @@ import pytest
 
 from schemas.house import shipped_houses
 from services.audit.verify import verify
-from services.room import embedded
-from services.room.embedded import Room, Stalled
+from services.room import local
+from services.room.local import LocalRoom
+from services.room.room import Stalled
 from services.room.tables import Plan, VirtualTable, play
+from services.runtime.installation import Installation
 from services.runtime.ports import BusUnavailable
 from services.runtime.ports_system import SeededIds, SeededRng, SystemClock
 from services.runtime.settings import Settings
@@ -15,7 +17,7 @@ from services.runtime.settings import Settings
 @pytest.fixture
 def room(tmp_path):
     ids, rng = SeededIds("room"), SeededRng("room")
-    with Room(tmp_path, Settings(), clock=SystemClock(), ids=ids, rng=rng) as room:
+    with LocalRoom(Installation(tmp_path), Settings(), clock=SystemClock(), ids=ids, rng=rng) as room:
         yield room
 
 
@@ -38,7 +40,7 @@ def test_a_bus_that_is_away_for_a_while_costs_nothing_but_time(room, monkeypatch
     monkeypatch.setattr(room.bus, "publish", unsteady)
     play(room, [table_of(room)], lambda _: None)
     assert len(refused) > 30
-    assert verify(room.data).verified == 3
+    assert verify(room.installation.data).verified == 3
 
 
 def test_a_bus_that_stays_away_is_named(room, monkeypatch):
@@ -49,6 +51,6 @@ def test_a_bus_that_stays_away_is_named(room, monkeypatch):
         raise BusUnavailable("away")
 
     monkeypatch.setattr(room.bus, "publish", away)
-    monkeypatch.setattr(embedded, "_STALLED_SECONDS", 0.2)
+    monkeypatch.setattr(local, "_STALLED_SECONDS", 0.2)
     with pytest.raises(Stalled, match=r"the bus does not take \d+ events of game"):
         play(room, [table], lambda _: None)

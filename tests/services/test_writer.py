@@ -1,6 +1,6 @@
 """The one writer: one commit a batch, answers after the commit, and what it does when something is wrong."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from contextlib import closing, contextmanager
 from threading import Event, Thread
@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from schemas.envelope import decode
 from schemas.refusal import Refusal
 from services.runtime.inbox import Verdict
-from services.runtime.ports import Bus, BusUnavailable, Delivery, Offsets, Record, Subscription
+from services.runtime.ports import Bus, BusUnavailable, Delivery, Offsets, Publication, Record, Subscription
 from services.runtime.process import WriterThread
 from services.runtime.writer import WriterStopped
 from tests.contracts.streams import Seats
@@ -296,6 +296,10 @@ class CutSubscription:
         self._switch, self._subscription = switch, subscription
         self.commit, self.close = subscription.commit, subscription.close
 
+    @property
+    def waiting(self) -> int:
+        return self._subscription.waiting
+
     def poll(self, records_max: int) -> Sequence[Delivery]:
         self._switch.check()
         return self._subscription.poll(records_max)
@@ -316,8 +320,18 @@ class Switch:
         self.check()
         self._bus.publish(records)
 
-    def subscribe(self, group: str, topics: Sequence[str], start: Offsets) -> Subscription:
-        return CutSubscription(self, self._bus.subscribe(group, topics, start))
+    def begin(self, records: Sequence[Record]) -> Publication:
+        self.check()
+        return self._bus.begin(records)
+
+    def subscribe(
+        self,
+        group: str,
+        topics: Sequence[str],
+        start: Offsets,
+        arrived: Callable[[], None] | None = None,
+    ) -> Subscription:
+        return CutSubscription(self, self._bus.subscribe(group, topics, start, arrived))
 
 
 def test_money_case_19_ten_bets_with_the_broker_down(engine, bus, tmp_path):

@@ -343,7 +343,7 @@ def test_a_service_that_cannot_publish_is_not_ready(client, world):
 
 
 class _NoBus:
-    def publish(self, records: object) -> None:
+    def begin(self, records: object) -> None:
         raise BusUnavailable("gone")
 
 
@@ -414,6 +414,7 @@ import sys
 from pathlib import Path
 from services.runtime.bus.embedded import EmbeddedBus
 from services.runtime.database import open_sqlite
+from services.runtime.installation import Installation
 from services.runtime.ports_system import SystemClock, SystemIds
 from services.runtime.process import serve
 from services.runtime.settings import Settings
@@ -422,7 +423,7 @@ from services.wallet.wiring import open_wallet
 
 folder = Path(sys.argv[1])
 bus = EmbeddedBus(folder / "bus.db")
-writer = open_wallet(folder, bus, Settings(operator="op"), clock=SystemClock(), ids=SystemIds())
+writer = open_wallet(Installation(folder), bus, Settings(operator="op"), clock=SystemClock(), ids=SystemIds())
 app = wallet_app(writer, open_sqlite(folder / "wallet.db", writer=False))
 sys.exit(serve(writer, app, "127.0.0.1", 0, ready=lambda address: print(address, flush=True)))
 """

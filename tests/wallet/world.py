@@ -22,6 +22,7 @@ from schemas.events.game import (
 from schemas.house import House, shipped_houses
 from services.runtime.bus.embedded import EmbeddedBus
 from services.runtime.database import open_sqlite
+from services.runtime.installation import Installation
 from services.runtime.ports import Record
 from services.runtime.ports_system import ManualClock, SeededIds
 from services.runtime.settings import Settings
@@ -31,7 +32,7 @@ from services.wallet import store
 from services.wallet.core.ledger import BETS_IN_PLAY, Line
 from services.wallet.core.state import CoupKey, WalletState
 from services.wallet.store import BetRecord
-from services.wallet.wiring import DATABASE, open_wallet
+from services.wallet.wiring import open_wallet
 from tests.contracts.streams import START, Stream
 
 OPERATOR, TABLE, SHOE = "op", "T1", "S1"
@@ -118,7 +119,7 @@ class World:
         self.clock = ManualClock(START)
         self.ids = SeededIds("wallet-tests")
         self.bus = EmbeddedBus(folder / "bus.db")
-        self.reader = open_sqlite(folder / DATABASE, writer=False)
+        self.reader = open_sqlite(folder / "wallet.db", writer=False)
         self.game = Game()
         self._txs = 0
         self.wallet: Writer[WalletCommand] = self._open()
@@ -133,7 +134,7 @@ class World:
         self.bus.close()
 
     def _open(self) -> Writer[WalletCommand]:
-        return open_wallet(self.folder, self.bus, self.settings, clock=self.clock, ids=self.ids)
+        return open_wallet(Installation(self.folder), self.bus, self.settings, clock=self.clock, ids=self.ids)
 
     def restart(self) -> None:
         self.wallet.close()

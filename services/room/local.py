@@ -1,33 +1,29 @@
-"""The three services of one data directory in one process, stepped in turn."""
+"""The three services of one installation in this process, stepped in turn."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, closing
-from pathlib import Path
 from time import monotonic, sleep
 from types import TracebackType
 from typing import Any, Final
 
-from sqlalchemy import Connection
+from sqlalchemy import Engine
 
 from services.audit.wiring import open_audit
 from services.game import store as game_store
-from services.game.core.state import GameState
+from services.game.core.state import GameState, Table, TableKey
 from services.game.service import GameService
-from services.game.wiring import DATABASE as GAME_DATABASE
 from services.game.wiring import open_game
-from services.runtime.bus.embedded import EmbeddedBus
-from services.runtime.database import open_sqlite
-from services.runtime.files import BUS_DATABASE
+from services.room.readers import find_accounts, is_paid
+from services.room.room import Stalled
+from services.runtime.installation import Installation
 from services.runtime.ports import Clock, Ids, Rng
 from services.runtime.settings import Settings
 from services.runtime.writer import Writer
-from services.wallet import store as wallet_store
-from services.wallet.core.state import WalletState
+from services.wallet.core.state import CoupKey, WalletState
 from services.wallet.service import WalletService
-from services.wallet.wiring import DATABASE as WALLET_DATABASE
 from services.wallet.wiring import open_wallet
 
 _AUDIT_EVERY_STEPS: Final = 8
@@ -37,23 +33,15 @@ _IDLE_SECONDS: Final = 0.001
 _STALLED_SECONDS: Final = 30
 
 
-class Stalled(Exception):
-    """Nothing moves any more and something is still waited for."""
-
-
-def _reader_of(path: Path) -> Connection:
-    return open_sqlite(path, writer=False).connect()
-
-
-class Room:
-    """Game, wallet and audit over ``data``. A context manager; leaving closes all of them.
+class LocalRoom:
+    """Game, wallet and audit. A context manager; leaving closes all of them.
 
     ``audit_here=False`` leaves audit to a process of its own (``sabot audit serve``).
     """
 
     def __init__(
         self,
-        data: Path,
+        installation: Installation,
         settings: Settings,
         *,
         clock: Clock,
@@ -61,30 +49,34 @@ class Room:
         rng: Rng,
         audit_here: bool = True,
     ) -> None:
-        data.mkdir(parents=True, exist_ok=True)
-        self.data, self.settings = data, settings
+        self.installation, self.settings = installation, settings
+        self.wallet_reads_at_once = installation.kafka is None
         with ExitStack() as opened:  # if one of them cannot be opened, those before it are closed
-            self.bus = opened.enter_context(closing(EmbeddedBus(data / BUS_DATABASE)))
+            self.bus = opened.enter_context(closing(installation.open_bus()))
             self.audit = (
-                opened.enter_context(closing(open_audit(data, self.bus, settings, clock=clock, ids=ids)))
+                opened.enter_context(
+                    closing(open_audit(installation, self.bus, settings, clock=clock, ids=ids))
+                )
                 if audit_here
                 else None
             )
             self.wallet = opened.enter_context(
-                closing(open_wallet(data, self.bus, settings, clock=clock, ids=ids))
+                closing(open_wallet(installation, self.bus, settings, clock=clock, ids=ids))
             )
             self.game = opened.enter_context(
-                closing(open_game(data, self.bus, settings, clock=clock, ids=ids, rng=rng))
+                closing(open_game(installation, self.bus, settings, clock=clock, ids=ids, rng=rng))
             )
             # Readers see what is committed; each query runs in a transaction of its own.
-            self.game_reader = opened.enter_context(_reader_of(data / GAME_DATABASE))
-            self.wallet_reader = opened.enter_context(_reader_of(data / WALLET_DATABASE))
+            self.game_reader, self.wallet_reader = (
+                opened.enter_context(_reader(opened, installation.open_reader(name)).connect())
+                for name in ("game", "wallet")
+            )
             self._opened = opened.pop_all()
         self._steps = 0
         self._idle_since: float | None = None
         self._reached: list[tuple[int, int, int]] = []
 
-    def __enter__(self) -> Room:
+    def __enter__(self) -> LocalRoom:
         return self
 
     def __exit__(
@@ -104,6 +96,27 @@ class Room:
         assert isinstance(self.wallet.service, WalletService)
         return self.wallet.service.state
 
+    def table(self, name: str) -> Table | None:
+        return self.game_state.tables.get(TableKey(self.settings.operator, name))
+
+    def tables(self) -> list[Table]:
+        return [each for each in self.game_state.tables.values() if each.operator == self.settings.operator]
+
+    def shoes(self, table: str) -> int:
+        with self.game_reader.begin():
+            return game_store.count_shoes(self.game_reader, self.settings.operator, table)
+
+    def in_play(self, coup: CoupKey) -> bool:
+        return coup in self.wallet_state.coups
+
+    def is_paid(self, coup: CoupKey) -> bool:
+        return not self.in_play(coup) and is_paid(self.wallet_reader, coup)
+
+    def cash(self, accounts: Sequence[str], currency: str) -> dict[str, int]:
+        known = find_accounts(self.wallet_reader, self.settings.operator, accounts)
+        ledger = self.wallet_state.ledger
+        return {reference: ledger.cash(account, currency) for reference, account in known.items()}
+
     def step(self) -> int:
         """One step of game and wallet, and of audit now and then. Returns how much was done."""
         done = self.game.step() + self.wallet.step()
@@ -111,18 +124,6 @@ class Room:
         if self.audit is not None and (not done or self._steps % _AUDIT_EVERY_STEPS == 0):
             done += self.audit.step()
         return done
-
-    def wallet_accounts(self, references: Sequence[str]) -> dict[str, str]:
-        """Opaque ids of the operator's accounts, by reference."""
-        keys = [(self.settings.operator, reference) for reference in references]
-        with self.wallet_reader.begin():
-            found = wallet_store.find_references(self.wallet_reader, keys)
-        return {reference: account for (_, reference), account in found.items()}
-
-    def game_shoes(self, table: str) -> int:
-        """How many shoes a table has had so far."""
-        with self.game_reader.begin():
-            return game_store.count_shoes(self.game_reader, self.settings.operator, table)
 
     def turn(self) -> None:
         """One step, for somebody who waits for something; with patience, for the bus may be away a while.
@@ -162,10 +163,21 @@ class Room:
         """Go on until nothing is left to do: everything is published, paid, and seen by audit.
 
         Raises:
-            Stalled: something cannot be published.
+            Stalled: something cannot be published, or does not come back.
         """
-        while self.step() or any(writer.relay.backlog for writer in self._writers()):
+        while self.step() or not all(map(self._is_done, self._writers())):
             self.turn()
+
+    def _is_done(self, writer: Writer[Any]) -> bool:
+        """Whether all that it has to say is published, and it has read all that the others say."""
+        if writer.relay.backlog:
+            return False
+        return all(
+            writer.inbox.reached(stream) >= sequence or stream in writer.inbox.held
+            for other in self._writers()
+            if f"{other.service.name}.events" in writer.service.consumes
+            for stream, sequence in other.store.ends()
+        )
 
     def result(self, answer: Future[Any]) -> Any:
         """Step until a command is answered.
@@ -177,3 +189,8 @@ class Room:
         while not answer.done():
             self.turn()
         return answer.result()
+
+
+def _reader(opened: ExitStack, engine: Engine) -> Engine:
+    opened.callback(engine.dispose)
+    return engine

@@ -1,0 +1,90 @@
+"""Whole topics, read by librdkafka: about 25 times as fast as kafka-python, which a replay of years needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from time import monotonic
+from typing import Any, Final
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from services.runtime.bus.address import Address
+from services.runtime.bus.kafka.records import delivery_of
+from services.runtime.ports import BusUnavailable, Delivery
+
+_BATCH: Final = 1_000
+_BATCH_SECONDS: Final = 0.05
+"""librdkafka waits so long to fill a batch, the last one too."""
+
+
+def read_topic(address: Address, topic: str, patience_seconds: float) -> Iterator[Delivery]:
+    """All records that the topic holds at this moment, each partition in its order.
+
+    Raises:
+        BusUnavailable: no broker answers, or one stops answering for ``patience_seconds``.
+    """
+    consumer = Consumer(
+        {
+            "bootstrap.servers": str(address),
+            "group.id": "sabot-replay",  # asked for by the library; nothing is joined and nothing committed
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "error",
+            "fetch.queue.backoff.ms": 10,
+            "queued.max.messages.kbytes": 32 * 1024,  # so much may lie in memory, whatever the topic's size
+            "log_level": 0,  # what goes wrong is raised
+        }
+    )
+    with closing(consumer):
+        try:
+            yield from _read(consumer, address, topic, patience_seconds)
+        except KafkaException as error:
+            words = f"topic {topic} cannot be read from Kafka at {address}: {error.args[0].str()}"
+            raise BusUnavailable(words) from error
+
+
+def _read(consumer: Consumer, address: Address, topic: str, patience_seconds: float) -> Iterator[Delivery]:
+    name = address.named(topic)
+    known = consumer.list_topics(name, timeout=patience_seconds).topics[name]
+    if known.error is not None:
+        raise KafkaException(known.error)
+    ends: dict[int, int] = {}
+    assigned = []
+    for number in known.partitions:
+        first, end = consumer.get_watermark_offsets(
+            TopicPartition(name, number), timeout=patience_seconds, cached=False
+        )
+        if first < end:
+            ends[number] = end
+            assigned.append(TopicPartition(name, number, first))
+    if not assigned:
+        return
+    consumer.assign(assigned)
+    heard = monotonic()
+    while ends:
+        messages = consumer.consume(_BATCH, timeout=_BATCH_SECONDS)
+        if messages:
+            heard = monotonic()
+        elif monotonic() - heard > patience_seconds:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+        for message in messages:
+            yield from _take(topic, message, ends)
+
+
+def _take(topic: str, message: Message, ends: dict[int, int]) -> Iterator[Delivery]:
+    partition, offset, error = message.partition(), message.offset(), message.error()
+    if partition not in ends:
+        return  # it came after the reading began
+    if error is not None:
+        if error.code() != KafkaError._PARTITION_EOF:
+            raise KafkaException(error)
+        del ends[partition]
+        return
+    assert partition is not None
+    assert offset is not None
+    if offset < ends[partition]:
+        headers: Any = message.headers()
+        yield delivery_of((topic, partition, offset), message.key(), message.value(), headers)
+    if offset + 1 >= ends[partition]:
+        del ends[partition]
