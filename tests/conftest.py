@@ -7,6 +7,9 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
+# Fixtures for all tests.
+pytest_plugins = ["tests.support.kafka"]
+
 # The same examples on every run: who changes nothing sees no new failure. No deadline and no complaint about
 # slow data, for both measure the machine's load and not the code. `--hypothesis-profile=fresh` looks further,
 # at other examples each time.

@@ -7,6 +7,6 @@ Docker.
 
 from deploy.kafka.cluster import Cluster
 from deploy.kafka.errors import BrokerFailed, NoJars
-from deploy.kafka.find import Kafka, available, find, own
+from deploy.kafka.lookup import Kafka, available, find, own
 
 __all__ = ["BrokerFailed", "Cluster", "Kafka", "NoJars", "available", "find", "own"]

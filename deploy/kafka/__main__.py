@@ -12,7 +12,7 @@ from types import FrameType
 from deploy.kafka import jars
 from deploy.kafka.cluster import Cluster
 from deploy.kafka.errors import BrokerFailed
-from deploy.kafka.find import VARIABLE, own
+from deploy.kafka.lookup import VARIABLE, own
 
 _HELP = f"""\
 Run a Kafka broker (or three) on this machine for trying things out.

@@ -29,7 +29,7 @@ class Java:
 def find_java() -> Java | None:
     """The Java of ``JAVA_HOME``, or else of the path, of whatever version."""
     home = os.environ.get("JAVA_HOME")
-    command = shutil.which(Path(home, "bin", "java")) if home else shutil.which("java")
+    command = shutil.which(str(Path(home, "bin", "java"))) if home else shutil.which("java")
     said = _output(command, "-version") if command else None
     found = re.search(r'version "(\d[\w.]*)', said) if said else None
     return Java(command, found[1]) if command and found else None

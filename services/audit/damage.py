@@ -1,4 +1,4 @@
-"""Database files that SQLite cannot read, told apart from everything else that may go wrong."""
+"""Databases that cannot be read, told apart from everything else that may go wrong."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class Damaged(Exception):
-    """A database file that SQLite cannot read. ``file`` is its name."""
+    """A database with something in it that cannot be read. ``file`` is its name."""
 
     def __init__(self, file: str, error: Exception) -> None:
         super().__init__(f"{file} is damaged: {str(error).splitlines()[0]}")
@@ -22,10 +22,15 @@ class Damaged(Exception):
 
 @contextmanager
 def reading(file: str) -> Iterator[None]:
-    """Errors in here are damage to this file: SQLite's own, and what cannot stand there."""
+    """Errors in here are damage to this file: the database's own, and what cannot stand there.
+
+    A server that went away is no damage; that error goes on as it is.
+    """
     try:
         yield
     except (sa.exc.DatabaseError, sqlite3.DatabaseError, ValueError) as error:
+        if isinstance(error, sa.exc.DBAPIError) and error.connection_invalidated:
+            raise
         raise Damaged(file, error) from error
 
 

@@ -1,26 +1,23 @@
-"""Verification of a whole data directory, from the event streams alone.
+"""Verification of a whole installation, from the event streams alone.
 
 Two passes. The first holds the three places of every stream against each other (the producer's store, the
 bus, audit's own record) and says where one of them is not what it was. The second replays all streams
 through the verifier: every draw, total, outcome, payout, commission and posting is worked out again. Where
-the bus was changed, the second pass reads the producer's copy, so that one flipped byte is one finding.
+the bus was changed, the second pass reads the producer's copy, so that one flipped byte is one finding. Over
+Kafka's topics alone there is one place, and its hash chains.
 
 Nothing is written, and memory does not grow with the number of coups.
 """
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, suppress
 from functools import partial
 from heapq import merge
 from itertools import chain
 from operator import attrgetter
-from pathlib import Path
 from typing import Any, Final, TypeVar
 
-import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from schemas.envelope import DecodeError, Recorded, UnknownType, decode, hash_of
@@ -32,14 +29,13 @@ from services.audit.core.facts import Listener
 from services.audit.core.integrity import BUS, Difference, Head, compare
 from services.audit.core.verifier import Verifier
 from services.audit.damage import Damaged, numbered, read, reading
+from services.audit.places import Places, open_places
 from services.audit.service import MET_ON_THE_BUS
 from services.audit.verdicts import Verdicts
 from services.audit.verification import Tally, Verification, fault
-from services.runtime.bus.embedded import EmbeddedBus
-from services.runtime.database import open_sqlite_to_inspect
-from services.runtime.files import BUS_DATABASE, DATABASES, SERVICES, database_of
-from services.runtime.ports import Bus, Delivery
-from services.runtime.sqlite import is_in_use
+from services.runtime.files import SERVICES
+from services.runtime.installation import Installation
+from services.runtime.ports import Delivery
 from services.runtime.store import StreamHead, read_heads, read_stream
 from services.runtime.topics import key_of, topic_of
 
@@ -53,57 +49,30 @@ Progress = Callable[[int, int], None]
 """Told how many events of how many were read. Every event is read twice."""
 
 
-class NothingToVerify(ValueError):
-    """A directory that is not one of ours, or lacks a part."""
+def verify(
+    where: Installation,
+    listener: Listener | None = None,
+    progress: Progress | None = None,
+    copied: Callable[[int], None] | None = None,
+) -> Verification:
+    """Verify everything. ``listener`` is told of every coup, shoe and house as it is judged.
 
-
-def verify(data: Path, listener: Listener | None = None, progress: Progress | None = None) -> Verification:
-    """Verify everything in ``data``. ``listener`` is told of every coup, shoe and house as it is judged.
+    Where only Kafka is named, the topics alone are replayed. ``copied`` is told how many of their records
+    were read, before ``progress`` hears of the events.
 
     Raises:
-        NothingToVerify: ``data`` is no data directory, or one of its databases is not there.
+        NothingToVerify: the installation is not there, or lacks a part.
+        BusUnavailable, DatabaseUnavailable: it cannot be reached.
     """
-    missing = [name for name in DATABASES if not (data / name).is_file()]
-    if len(missing) == len(DATABASES):
-        raise NothingToVerify(f"{data} has no {missing[0]}: run 'sabot demo' or 'sabot ingest' there first")
-    if missing:
-        lost = f"{data} has lost {' and '.join(missing)}, and has the other databases"
-        raise NothingToVerify(f"{lost}: without all of them nothing can be compared")
-    with ExitStack() as stack:
-        at_work = any(is_in_use(data / name) for name in DATABASES)
-        # Each file is read as it stood at one moment, audit's first and the producers' last: where services
-        # are at work meanwhile, a place then has all that audit had seen of it.
-        stores = {"audit": _snapshot(stack, data / database_of("audit"))}
-        bus = EmbeddedBus(data / BUS_DATABASE, read_only=True)
-        stack.callback(bus.close)
-        with suppress(sqlite3.DatabaseError):
-            bus.hold_still()
-        for producer in ("wallet", "game"):
-            stores[producer] = _snapshot(stack, data / database_of(producer))
-        run = _Run(bus, stores, listener, progress or (lambda done, total: None), at_work=at_work)
-        return run.run()
-
-
-def _snapshot(stack: ExitStack, path: Path) -> Connection:
-    """A connection that sees one moment. A file that cannot be read is named by who reads it first."""
-    connection = stack.enter_context(open_sqlite_to_inspect(path).connect())
-    with suppress(sa.exc.DatabaseError):
-        connection.exec_driver_sql("BEGIN")
-        connection.exec_driver_sql("SELECT count(*) FROM sqlite_master")
-    return connection
+    with open_places(where, copied) as places:
+        return _Run(places, listener, progress or (lambda done, total: None)).run()
 
 
 class _Run:
-    def __init__(
-        self,
-        bus: Bus,
-        stores: dict[str, Connection],
-        listener: Listener | None,
-        progress: Progress,
-        *,
-        at_work: bool,
-    ) -> None:
-        self._bus, self._stores, self._progress, self._at_work = bus, stores, progress, at_work
+    def __init__(self, places: Places, listener: Listener | None, progress: Progress) -> None:
+        self._bus, self._stores, self._at_work = places.bus, places.stores, places.at_work
+        self._names, self._bus_name = places.names, places.bus_name
+        self._progress = progress
         self.result = Verification()
         self._verifier = Verifier(Tally(self.result, listener))
         self._heads: dict[str, StreamHead] = {}
@@ -122,11 +91,13 @@ class _Run:
     def run(self) -> Verification:
         result = self.result
         for producer, db in self._stores.items():
-            for head in self._all_of(database_of(producer), partial(_checked_heads, db)):
+            for head in self._all_of(self._names[producer], partial(_checked_heads, db)):
                 self._heads[str(head.stream)] = head
         self._streams = streams = self._all_streams()
         result.streams = len(streams)
-        result.events = sum(head.sequence for head in self._heads.values())
+        result.events = (
+            sum(head.sequence for head in self._heads.values()) if self._stores else self._bus.count()
+        )
         for stream in streams:
             self._compare(stream)
         self._replay()
@@ -140,29 +111,28 @@ class _Run:
 
     def _all_streams(self) -> list[str]:
         streams = set(self._heads)
-        recorded = partial(store.evidence_streams, self._stores["audit"])
-        streams.update(map(str, self._all_of(database_of("audit"), recorded)))
+        if self._stores:
+            recorded = partial(store.evidence_streams, self._stores["audit"])
+            streams.update(map(str, self._all_of(self._names["audit"], recorded)))
         for producer in SERVICES:
-            for key in self._all_of(BUS_DATABASE, partial(self._bus.keys, f"{producer}.events")):
+            for key in self._all_of(self._bus_name, partial(self._bus.keys, f"{producer}.events")):
                 streams.add(key if producer == "game" else f"{producer}/{key}")
         return sorted(streams)
 
     def _compare(self, stream: str) -> None:
         producer = stream.split("/", 1)[0]
-        if producer not in self._stores:
+        if producer not in SERVICES:
             self._find(fault(stream, "stream", f"{stream} is no stream of game, wallet or audit"))
             return
-        own, record = database_of(producer), database_of("audit")
-        if own in self._unreadable:
+        if self._names.get(producer) in self._unreadable:
             return
         head = self._heads.get(stream)
-        events = read_stream(self._stores[producer], stream)
         try:
             differences = compare(
                 stream,
-                store=self._counted(numbered(own, events)),
-                bus=None if BUS_DATABASE in self._unreadable else place_records(stream, self._on_bus(stream)),
-                record=None if record in self._unreadable else numbered(record, self._evidence(stream)),
+                store=self._stored(producer, stream),
+                bus=self._published(stream),
+                record=self._evidence(stream),
                 store_head=None if head is None else Head(head.sequence, head.hash),
                 known=partial(self._recorded_hash, stream),
             )
@@ -171,17 +141,31 @@ class _Run:
         except Damaged as damage:
             self._damaged(damage)
 
-    def _on_bus(self, stream: str) -> Iterator[bytes]:
-        records = read(BUS_DATABASE, self._bus.read(topic_of(stream), key_of(stream)))
-        return (each.body for each in records)
+    def _stored(self, producer: str, stream: str) -> Iterator[tuple[int, bytes]] | None:
+        if not self._stores:
+            return None
+        return self._counted(numbered(self._names[producer], read_stream(self._stores[producer], stream)))
 
-    def _evidence(self, stream: str) -> Iterator[tuple[int, str]]:
-        return store.read_evidence(self._stores["audit"], stream)
+    def _published(self, stream: str) -> Iterator[tuple[int, bytes]] | None:
+        if self._bus_name in self._unreadable:
+            return None
+        records = read(self._bus_name, self._bus.read(topic_of(stream), key_of(stream)))
+        placed = place_records(stream, (each.body for each in records))
+        return placed if self._stores else self._counted(placed)
+
+    def _evidence(self, stream: str) -> Iterator[tuple[int, str]] | None:
+        if not self._has_record:
+            return None
+        return numbered(self._names["audit"], store.read_evidence(self._stores["audit"], stream))
+
+    @property
+    def _has_record(self) -> bool:
+        return bool(self._stores) and self._names["audit"] not in self._unreadable
 
     def _recorded_hash(self, stream: str, sequence: int) -> str | None:
-        if database_of("audit") in self._unreadable:
+        if not self._has_record:
             return None
-        with reading(database_of("audit")):
+        with reading(self._names["audit"]):
             return store.evidence_of(self._stores["audit"], stream, sequence)
 
     def _differs(self, difference: Difference) -> None:
@@ -206,7 +190,7 @@ class _Run:
 
     def _replay(self) -> None:
         try:
-            for delivery in read(BUS_DATABASE, self._in_order()):
+            for delivery in read(self._bus_name, self._in_order()):
                 self._take(delivery)
         except Damaged as damage:
             self._damaged(damage)
@@ -237,11 +221,11 @@ class _Run:
         """Read from the producer's store what the bus does not have, up to a sequence."""
         due = self._passed.get(stream, 0) + 1
         name = stream.split("/", 1)[0]
-        if due >= before or name not in self._stores or database_of(name) in self._unreadable:
+        if due >= before or name not in self._stores or self._names[name] in self._unreadable:
             return
         try:
             events = read_stream(self._stores[name], stream, due)
-            for sequence, body in numbered(database_of(name), events):
+            for sequence, body in numbered(self._names[name], events):
                 if sequence >= before:
                     break
                 self._observe(stream, sequence, body)

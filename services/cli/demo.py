@@ -63,7 +63,7 @@ def demo(
     page = place / "report.html"
     with page.open("w", encoding="utf-8") as target:
         report, beads = ShoeReport(target), BeadPlate()
-        result = run_verification(place, Listeners([report, beads]))
+        result = run_verification(Installation(place), Listeners([report, beads]))
         report.finish()
     if json:
         print_json({**document(result), "data": str(place), "report": str(page)})

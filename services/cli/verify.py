@@ -16,18 +16,22 @@ from schemas.events.audit import DiscrepancyFound
 from schemas.house import House
 from schemas.money import format_units
 from services.audit.core.facts import CoupAccount, Listener, ShoeAccount
+from services.audit.places import NothingToVerify
 from services.audit.verification import Verification
-from services.audit.verify import NothingToVerify
-from services.audit.verify import verify as verify_data
+from services.audit.verify import verify as verify_installation
 from services.cli.console import console, errors, fail, print_json, progress
-from services.cli.data import DataOption
+from services.cli.data import DatabaseOption, DataOption, KafkaOption, installation
 from services.cli.summary import print_findings, print_money, print_outcomes, print_verdict
+from services.runtime.installation import Installation
+from services.runtime.ports import BusUnavailable
 
 _LINES_BY_THEMSELVES_MAX = 100
 
 
 def verify(
     data: DataOption = Path("sabot-data"),
+    kafka: KafkaOption = None,
+    database: DatabaseOption = None,
     coups: Annotated[
         bool | None,
         typer.Option("--coups/--no-coups", help="A line for every coup. Default: if there are at most 100."),
@@ -37,11 +41,14 @@ def verify(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Verify everything in DATA: cards, draws, totals, outcomes, payouts, commission, postings, chains.
+    """Verify everything: cards, draws, totals, outcomes, payouts, commission, postings, chains.
 
     Audit's own formulation of the rules (the tableau by Player's third card, money in exact fractions) is run
     over the events, and the three places of every event (its producer's store, the bus, audit's record) are
     held against each other. Exit status 0 only if nothing was found; 1 if something was.
+
+    With --kafka and --database these are the places of an installation on servers; with --kafka alone its
+    topics are replayed and nothing else is asked.
     """
     lines = _Lines(shown=False if json else coups)
     try:
@@ -49,8 +56,8 @@ def verify(
             listeners: list[Listener] = [lines]
             if details is not None:
                 listeners.append(_Details(stack.enter_context(details.open("w", encoding="utf-8"))))
-            result = run_verification(data, Listeners(listeners))
-    except NothingToVerify as error:
+            result = run_verification(installation(data, kafka, database), Listeners(listeners))
+    except (NothingToVerify, BusUnavailable) as error:
         fail(str(error), status=2)
     if json:
         print_json(document(result))
@@ -60,10 +67,10 @@ def verify(
     raise typer.Exit(0 if result.ok else 1)
 
 
-def run_verification(data: Path, listener: Listener) -> Verification:
+def run_verification(where: Installation, listener: Listener) -> Verification:
     """Verify with a progress bar."""
     with progress("Verifying", None, "events") as bar:
-        return verify_data(data, listener, bar)
+        return verify_installation(where, listener, bar, copied=bar)
 
 
 class Listeners:

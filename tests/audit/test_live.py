@@ -81,18 +81,18 @@ def test_money_case_21_junk_between_good_events_is_one_finding_and_both_are_appl
     play_coups(room, 3)
     assert [check for check, _, _ in findings(room)] == ["bus_not_ours"]
     assert waiting(room) == {}
-    assert verify(room.installation.data).verified == 5
+    assert verify(room.installation).verified == 5
 
 
 def test_what_audit_met_on_the_bus_once_is_told_and_does_not_count_for_ever(room):
     play_coups(room, 2)
     room.bus.publish([Record("wallet.events", "main", b"junk")])
     play_coups(room, 3)
-    assert [finding.check for finding in verify(room.installation.data).findings] == ["integrity_extra"]
+    assert [finding.check for finding in verify(room.installation).findings] == ["integrity_extra"]
     with closing(sqlite3.connect(room.installation.data / "bus.db")) as bus:
         bus.execute("DELETE FROM record WHERE body = ?", (b"junk",))
         bus.commit()
-    result = verify(room.installation.data)
+    result = verify(room.installation)
     assert (result.ok, [notice.check for notice in result.notices]) == (True, ["bus_not_ours"])
 
 
@@ -156,7 +156,7 @@ def test_what_is_missing_from_an_end_is_a_finding_only_where_nobody_is_at_work(r
     with closing(sqlite3.connect(at_rest / "bus.db")) as bus:
         bus.execute('DELETE FROM record WHERE "offset" = (SELECT max("offset") FROM record)')
         bus.commit()
-    assert [finding.check for finding in verify(at_rest).findings] == ["integrity_missing"]
+    assert [finding.check for finding in verify(Installation(at_rest)).findings] == ["integrity_missing"]
     (at_rest / "wallet.db-wal").touch()  # as an interrupted service leaves it
-    result = verify(at_rest)
+    result = verify(Installation(at_rest))
     assert (result.ok, [notice.check for notice in result.notices]) == (True, ["integrity_missing"])

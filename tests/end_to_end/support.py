@@ -28,6 +28,7 @@ from services.audit.core.facts import CoupAccount, ShoeAccount
 from services.audit.verification import Verification
 from services.audit.verify import verify
 from services.cli.main import build
+from services.runtime.installation import Installation
 from services.runtime.topics import key_of, topic_of
 
 T = TypeVar("T")
@@ -89,7 +90,7 @@ class Heard:
 def accounts_of(data: Path) -> tuple[Verification, Heard]:
     """What a verification of the directory says."""
     heard = Heard()
-    return verify(data, heard), heard
+    return verify(Installation(data), heard), heard
 
 
 # ------------------------------------------------------------------------------ a data directory from inside

@@ -95,7 +95,7 @@ def test_an_ingest_that_is_killed_again_and_again_ends_as_if_it_never_was(tmp_pa
     assert summary["rejected_lines"] == 0
     assert (cut / "settlements.csv").read_bytes() == expected
     for data in (undisturbed, cut):
-        result = verify(data)
+        result = verify(Installation(data))
         assert (result.ok, result.verified, result.bets + result.refused_bets) == (True, 120, 360)
 
 
@@ -230,7 +230,7 @@ def cut_off(data: Path, until: int) -> None:
 
 def assert_as_if_nothing_had_been(data: Path, expected: str) -> None:
     assert ingest(data) == expected
-    result = verify(data)
+    result = verify(Installation(data))
     assert result.ok, [finding.words for finding in result.findings]
     assert (result.verified, result.bets, result.refused_bets, result.open) == (2, 2, 1, 0)
     shutil.rmtree(data)

@@ -194,7 +194,7 @@ def data(tmp_path_factory):
 
 
 def test_the_story_has_everything_in_it(data):
-    result = verify(data)
+    result = verify(Installation(data))
     assert result.verified == 6 + 6 + 4 + 3 + 2 + 1
     assert (result.void, result.open) == (2, 1)
     # For lack of money; the bet that came when its coup was over is in no coup's account.

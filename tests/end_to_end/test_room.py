@@ -40,7 +40,7 @@ def test_a_bus_that_is_away_for_a_while_costs_nothing_but_time(room, monkeypatch
     monkeypatch.setattr(room.bus, "publish", unsteady)
     play(room, [table_of(room)], lambda _: None)
     assert len(refused) > 30
-    assert verify(room.installation.data).verified == 3
+    assert verify(room.installation).verified == 3
 
 
 def test_a_bus_that_stays_away_is_named(room, monkeypatch):

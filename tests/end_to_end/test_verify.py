@@ -14,8 +14,10 @@ from schemas.envelope import Recorded, encode
 from schemas.events.audit import CoupVerified, DiscrepancyFound, Turnover
 from schemas.events.game import CardDealt, CoupConcluded
 from schemas.events.wallet import CoupSettled, SettledBet
+from services.audit.places import NothingToVerify
 from services.audit.verification import Verification
-from services.audit.verify import NothingToVerify, verify
+from services.audit.verify import verify
+from services.runtime.installation import Installation
 from services.runtime.topics import key_of, topic_of
 from tests.end_to_end.support import (
     PLACES,
@@ -94,7 +96,7 @@ def evidence(tmp_path_factory):
 def verified_away(data: Path) -> Verification:
     """Verify a copy, and clear it away: hundreds of them are made."""
     try:
-        return verify(data)
+        return verify(Installation(data))
     finally:
         shutil.rmtree(data)
 
@@ -138,7 +140,7 @@ def flip(chance: random.Random, size: int) -> Callable[[bytes], bytes]:
 
 
 def test_the_directory_as_it_was_is_verified(evidence):
-    result = verify(evidence.data)
+    result = verify(Installation(evidence.data))
     assert result.ok
     assert (result.verified, result.streams, result.events) == (COUPS, 5, len(evidence.events))
     assert evidence.last("audit/second").sequence == 1, "there should be a stream of one event"
@@ -258,7 +260,7 @@ def test_what_the_bus_lost_and_was_published_again_is_missing_no_more(evidence, 
     delete(data, "bus", lost)
     # The event alone, moved to the end, does not fill the gap: who waited there needs those behind it too.
     append_to_the_bus(data, stream, lost.body)
-    assert_one_of_the_bus(verify(data))
+    assert_one_of_the_bus(verify(Installation(data)))
     for event in events[-behind:]:
         append_to_the_bus(data, stream, event.body)
     assert verified_away(data).ok
@@ -267,7 +269,7 @@ def test_what_the_bus_lost_and_was_published_again_is_missing_no_more(evidence, 
 def test_publishing_again_is_how_a_gap_is_filled(evidence):
     data = evidence.copy()
     delete(data, "bus", next(event for event in evidence.events if event.stream == "game/main.T1"))
-    assert not verify(data).ok
+    assert not verify(Installation(data)).ok
     assert "events of game/main.T1 published again" in sabot(
         "game", "republish", "game/main.T1", "1", "--data", data
     )
@@ -325,7 +327,7 @@ def test_a_database_that_is_missing_is_named(evidence, name):
 
 def test_a_directory_without_data_is_told_from_one_that_lost_some(tmp_path):
     with pytest.raises(NothingToVerify, match="run 'sabot demo'"):
-        verify(tmp_path)
+        verify(Installation(tmp_path))
 
 
 @pytest.mark.parametrize("value", ["text", b"\xff", 1.5, -1, 2**62])

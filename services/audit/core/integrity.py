@@ -83,7 +83,7 @@ def store_of(stream: str) -> str:
 def compare(
     stream: str,
     *,
-    store: Iterable[tuple[int, bytes]],
+    store: Iterable[tuple[int, bytes]] | None,
     bus: Iterable[tuple[int, bytes]] | None,
     record: Iterable[tuple[int, str]] | None,
     store_head: Head | None = None,
@@ -93,10 +93,12 @@ def compare(
     """Every difference between the places of one stream, in the stream's order.
 
     Each place yields its events by rising sequence; the bus as ``place_records`` puts them. A place that
-    does not exist is ``None`` (audit keeps no record of its own streams). ``known`` tells the hash of an
-    earlier event, by which a repeated record is known from one with other bytes.
+    does not exist, or is not looked at, is ``None``. ``known`` tells the hash of an earlier event, by which a
+    repeated record is known from one with other bytes.
     """
-    places: dict[str, _Reader] = {store_of(stream): _Reader(_hashed(store))}
+    places: dict[str, _Reader] = {}
+    if store is not None:
+        places[store_of(stream)] = _Reader(_hashed(store))
     if bus is not None:
         places[BUS] = _Reader(_hashed(bus))
     if record is not None:

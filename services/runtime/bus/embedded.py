@@ -150,6 +150,11 @@ class EmbeddedBus:
         (newest,) = self._connection.execute('SELECT coalesce(max("offset"), 0) FROM record').fetchone()
         return int(newest)
 
+    def count(self) -> int:
+        """How many records the log has."""
+        (records,) = self._connection.execute("SELECT count(*) FROM record").fetchone()
+        return int(records)
+
     def hold_still(self) -> None:
         """From here on see the log as it is at this moment. For readers only."""
         self._connection.execute("BEGIN")

@@ -169,8 +169,10 @@ class Publisher:
 
     def _replace(self, failed: Any) -> None:
         """Go on with another producer. What the failed one was given counts as not published."""
-        if failed is self._producer:
-            self._producer = None
-            self._connected.clear()
-            self._needed.set()
-            failed.close(timeout=0)
+        producer = self._producer
+        if producer is None or producer is not failed:
+            return  # another thread has done it
+        self._producer = None
+        self._connected.clear()
+        self._needed.set()
+        producer.close(timeout=0)
