@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 # Fixtures for all tests.
-pytest_plugins = ["tests.support.kafka"]
+pytest_plugins = ["tests.support.kafka", "tests.support.postgres"]
 
 # The same examples on every run: who changes nothing sees no new failure. No deadline and no complaint about
 # slow data, for both measure the machine's load and not the code. `--hypothesis-profile=fresh` looks further,

@@ -16,7 +16,7 @@ import base64
 import hashlib
 import os
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic, sleep
@@ -123,9 +123,9 @@ class Cluster:
         self._brokers[index].resume()
 
     def heal(self) -> None:
-        """Have every broker run again that was stopped, killed or paused."""
+        """Have every broker run again that was stopped, killed or paused, or has ended by itself."""
         for broker in self._brokers:
-            if broker.is_launched:
+            with suppress(BrokerFailed):  # that is, unless it has ended
                 broker.resume()
         ended = [index for index, broker in enumerate(self._brokers) if not broker.is_launched]
         if ended:

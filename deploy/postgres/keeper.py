@@ -1,7 +1,7 @@
 """Outlives whoever started a server, just long enough to end that server and to remove its folder.
 
-A process of its own (``python keeper.py FOLDER``), without a library beyond Python's: it waits until its standard
-input ends. An orderly owner writes a line first and has cleaned up by itself; one that was killed has not.
+A process of its own (``python keeper.py FOLDER``), without a library beyond Python's: it waits until its
+standard input ends. An orderly owner has cleaned up by itself and says so; one that was killed has not.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Starts a PostgreSQL server in a temporary folder, on a free port of the loopback interface.
 
-It is a real one: what it has committed is on the disk, and who kills it finds that there again. It asks nobody
-for a password, so it is reachable from this machine only, and it ends with the process that started it.
+It is a real one: what it has committed is on the disk, and who kills it finds that there again. It asks for
+no password, so only this machine can reach it, and it ends with the process that started it.
 """
 
 from __future__ import annotations
@@ -119,8 +119,7 @@ class Server:
         """The superuser's URL."""
         return f"postgresql://{SUPERUSER}@127.0.0.1:{self.port}/postgres"
 
-    @property
-    def running(self) -> bool:
+    def runs(self) -> bool:
         """Whether the server's first process is there."""
         return self._process is not None and self._process.poll() is None
 
@@ -130,7 +129,7 @@ class Server:
         Raises:
             ServerFailed: with what PostgreSQL said.
         """
-        assert not self.running, "it runs already"
+        assert not self.runs(), "it runs already"
         said = self.folder / "log"
         before = said.stat().st_size if said.exists() else 0
         with said.open("ab") as log:
@@ -152,7 +151,7 @@ class Server:
             )
         until = monotonic() + _PATIENCE_SECONDS
         while not self._ready():
-            if not self.running or monotonic() > until:
+            if not self.runs() or monotonic() > until:
                 self.kill()
                 with said.open("rb") as log:
                     log.seek(before)

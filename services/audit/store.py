@@ -12,14 +12,13 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
-from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlmodel import Field, SQLModel
 
 from schemas.envelope import Recorded
 from schemas.events.audit import CoupVerified, DiscrepancyFound
 from services.audit.core.room import Change
-from services.runtime.inbox import upsert
-from services.runtime.tables import table_of
+from services.runtime import bulk
+from services.runtime.tables import APPEND, REPLACE, Access, table_of
 
 
 class AuditedStreamRow(SQLModel, table=True):
@@ -85,10 +84,14 @@ _PIECE: Final = table_of(PieceRow)
 _VERDICT: Final = table_of(VerdictRow)
 _FINDING: Final = table_of(FindingRow)
 
-_INSERT_EVIDENCE: Final = sa.insert(_EVIDENCE)
-_FIRST_VERDICT: Final = sqlite_insert(_VERDICT).on_conflict_do_nothing()
-_DROP_PIECE: Final = sa.delete(_PIECE).where(
-    _PIECE.c.kind == sa.bindparam("the_kind"), _PIECE.c.key == sa.bindparam("the_key")
+ACCESS: Final = Access(
+    own={
+        "audit_stream": APPEND,
+        "audit_evidence": APPEND,
+        "audit_piece": REPLACE,
+        "audit_verdict": APPEND,
+        "audit_finding": APPEND,
+    }
 )
 
 
@@ -111,7 +114,7 @@ class Evidence:
             {"stream_id": self._id_of(db, stream), "sequence": sequence, "hash": bytes.fromhex(hash_)}
             for stream, sequence, hash_ in self._seen
         ]
-        db.execute(_INSERT_EVIDENCE, rows)
+        bulk.append(db, _EVIDENCE, rows)
         self._seen.clear()
 
     def _id_of(self, db: Connection, stream: str) -> int:
@@ -162,13 +165,11 @@ def save_pieces(db: Connection, changes: Iterable[Change]) -> None:
     gone, kept = [], []
     for change in changes:
         if change.content is None:
-            gone.append({"the_kind": change.kind, "the_key": change.key})
+            gone.append({"kind": change.kind, "key": change.key})
         else:
             kept.append(change._asdict())
-    if gone:
-        db.execute(_DROP_PIECE, gone)
-    if kept:
-        upsert(db, _PIECE, kept)
+    bulk.delete(db, _PIECE, gone)
+    bulk.upsert(db, _PIECE, kept)
 
 
 def save_said(db: Connection, events: Sequence[Recorded[Any]]) -> None:
@@ -198,10 +199,8 @@ def save_said(db: Connection, events: Sequence[Recorded[Any]]) -> None:
             if data.table is not None and data.shoe is not None and data.coup is not None:
                 key = (data.operator, data.table, data.shoe, data.coup)
                 verdicts.setdefault(key, _verdict(event, "discrepancy"))
-    if verdicts:
-        db.execute(_FIRST_VERDICT, list(verdicts.values()))
-    if findings:
-        db.execute(sa.insert(_FINDING), findings)
+    bulk.insert_new(db, _VERDICT, list(verdicts.values()))
+    bulk.insert(db, _FINDING, findings)
 
 
 def _verdict(event: Recorded[Any], verdict: str) -> dict[str, Any]:

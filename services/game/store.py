@@ -25,9 +25,9 @@ from services.game.core.state import (
     Table,
     TableKey,
 )
-from services.runtime.inbox import upsert
+from services.runtime import bulk
 from services.runtime.lookup import Lookup
-from services.runtime.tables import table_of
+from services.runtime.tables import KEEP, REPLACE, Access, table_of
 
 
 class TableRow(SQLModel, table=True):
@@ -113,6 +113,18 @@ _CARDS: Final = table_of(UndealtCardsRow)
 
 PROJECTIONS: Final = (_TABLE, _HOUSE, _SHOE, _COUP)
 """What can be dropped and made again from events and secrets."""
+
+ACCESS: Final = Access(
+    own={
+        "game_table": KEEP,
+        "game_house": KEEP,
+        "game_shoe": KEEP,
+        "game_coup": KEEP,
+        "game_undealt_seed": REPLACE,
+        "game_undealt_cards": REPLACE,
+    },
+    secret=frozenset({"game_undealt_seed", "game_undealt_cards"}),
+)
 
 _TABLES: Final = TypeAdapter(Table)
 _SHOES: Final = TypeAdapter(Shoe)
@@ -219,7 +231,7 @@ def save_changes(db: Connection, changes: Changes) -> None:
     if changes.tables:
         _save_tables(db, changes.tables)
     if changes.shoes:
-        upsert(
+        bulk.upsert(
             db,
             _SHOE,
             [
@@ -228,16 +240,10 @@ def save_changes(db: Connection, changes: Changes) -> None:
             ],
         )
     if changes.coups:
-        upsert(db, _COUP, [_coup_row(key, coup) for key, coup in changes.coups.items()])
-    for seed_key, seed in changes.seeds.items():
-        _keep_or_drop(db, _SEED, dict(zip(_SEED_NAMES, seed_key, strict=True)), "seed", seed)
-    for coup_key, cards in changes.cards.items():
-        text = None if cards is None else " ".join(cards)
-        _keep_or_drop(db, _CARDS, dict(zip(_CARDS_NAMES, coup_key, strict=True)), "cards", text)
-
-
-_SEED_NAMES: Final = ("operator", "table_name", "shoe")
-_CARDS_NAMES: Final = (*_SEED_NAMES, "coup")
+        bulk.upsert(db, _COUP, [_coup_row(key, coup) for key, coup in changes.coups.items()])
+    _keep_or_drop(db, _SEED, changes.seeds)
+    cards = {key: None if each is None else " ".join(each) for key, each in changes.cards.items()}
+    _keep_or_drop(db, _CARDS, cards)
 
 
 def _coup_row(key: CoupKey, coup: EndedCoup) -> dict[str, Any]:
@@ -257,7 +263,7 @@ def _coup_row(key: CoupKey, coup: EndedCoup) -> dict[str, Any]:
 
 
 def _save_tables(db: Connection, tables: dict[TableKey, Table]) -> None:
-    upsert(
+    bulk.upsert(
         db,
         _TABLE,
         [
@@ -280,11 +286,20 @@ def save_house(db: Connection, key: TableKey, number: int, house: House) -> None
         "number": number,
         "house": house.model_dump_json(),
     }
-    upsert(db, _HOUSE, [row])
+    bulk.upsert(db, _HOUSE, [row])
 
 
-def _keep_or_drop(db: Connection, table: sa.Table, key: dict[str, Any], column: str, value: Any) -> None:
-    if value is not None:
-        upsert(db, table, [{**key, column: value}])
-    else:
-        db.execute(sa.delete(table).where(*(table.c[name] == part for name, part in key.items())))
+def _keep_or_drop(
+    db: Connection, table: sa.Table, secrets: Mapping[ShoeKey, Any] | Mapping[CoupKey, Any]
+) -> None:
+    """Write the secrets that there are, and remove those that are secrets no longer (None)."""
+    *keys, secret = (column.name for column in table.columns)
+    kept, gone = [], []
+    for key, value in secrets.items():
+        row = dict(zip(keys, key, strict=True))
+        if value is None:
+            gone.append(row)
+        else:
+            kept.append({**row, secret: value})
+    bulk.delete(db, table, gone)
+    bulk.upsert(db, table, kept)

@@ -1,13 +1,18 @@
-"""A room whose services run elsewhere: commands over HTTP, as any operator gives them; questions to their databases."""
+"""A room whose services run elsewhere.
+
+Commands go over HTTP, as any operator gives them; what came of them is read in the services' databases.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import ExitStack
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import ExitStack, closing
 from time import monotonic, sleep
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
+
+from sqlalchemy import Connection
 
 from schemas.commands import (
     CloseBetting,
@@ -26,17 +31,17 @@ from schemas.commands import (
     VoidCoup,
     WalletCommand,
 )
-from schemas.money import format_amount, parse_amount
+from schemas.money import format_amount
 from schemas.refusal import Refusal
-from services.game import store as game_store
-from services.game.core.state import Table, TableKey
-from services.room.calls import Caller
-from services.room.readers import find_accounts, is_paid
+from services.game.core.state import Table
+from services.room import readers
+from services.room.calls import Caller, Reply
 from services.room.room import Stalled
 from services.runtime.installation import Installation
 from services.runtime.settings import Settings
-from services.wallet import store as wallet_store
 from services.wallet.core.state import CoupKey
+
+C = TypeVar("C")
 
 _ROUTES: Final[dict[type, str]] = {
     OpenTable: "/v1/tables/open",
@@ -53,3 +58,158 @@ _ROUTES: Final[dict[type, str]] = {
     Deposit: "/v1/deposits",
     PlaceBet: "/v1/bets",
 }
+_REFUSED_FOR_GOOD: Final = frozenset({"INSUFFICIENT_FUNDS", "ROUND_CLOSED", "BETTING_CLOSED", "SPOT_UNKNOWN"})
+"""A bet with such an answer was taken note of; it is refused, and that is its end."""
+
+_STALLED_SECONDS: Final = 30.0
+_TURN_SECONDS: Final = 0.005
+_SETTLE_SECONDS: Final = 0.02
+
+
+class _Asked(Generic[C]):
+    """One service, asked over HTTP."""
+
+    def __init__(self, caller: Caller, outstanding: set[Future[Reply]]) -> None:
+        self._caller, self._outstanding = caller, outstanding
+
+    def submit(self, command: C) -> Future[Any]:
+        answer = self._caller.post(_ROUTES[type(command)], _body(command))
+        self._outstanding.add(answer)
+        return answer
+
+
+class _Wallet(_Asked[WalletCommand]):
+    """Wallet: a bet that is refused for good has its answer, and is no failure."""
+
+    def submit(self, command: WalletCommand) -> Future[Any]:
+        answer = super().submit(command)
+        return _with_refused_bets(answer) if isinstance(command, PlaceBet) else answer
+
+
+class RemoteRoom:
+    """Game and wallet at these URLs, over the databases of ``installation``. A context manager."""
+
+    wallet_reads_at_once = False
+
+    def __init__(self, installation: Installation, settings: Settings, *, game: str, wallet: str) -> None:
+        self.settings = settings
+        self._outstanding: set[Future[Reply]] = set()
+        with ExitStack() as opened:
+            self.game: _Asked[GameCommand] = _Asked(
+                opened.enter_context(closing(Caller("game", game))), self._outstanding
+            )
+            self.wallet = _Wallet(opened.enter_context(closing(Caller("wallet", wallet))), self._outstanding)
+            self.game_reader, self.wallet_reader, self._audit_reader = (
+                _reader(opened, installation, service) for service in ("game", "wallet", "audit")
+            )
+            self._opened = opened.pop_all()
+        self._in_play = readers.coups_in_play(self.wallet_reader)
+        self._progress = monotonic()
+
+    def __enter__(self) -> RemoteRoom:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._opened.close()
+
+    def table(self, name: str) -> Table | None:
+        return readers.find_table(self.game_reader, self.settings.operator, name)
+
+    def tables(self) -> list[Table]:
+        names = readers.table_names(self.game_reader, self.settings.operator)
+        return [table for name in names if (table := self.table(name)) is not None]
+
+    def shoes(self, table: str) -> int:
+        return readers.count_shoes(self.game_reader, self.settings.operator, table)
+
+    def in_play(self, coup: CoupKey) -> bool:
+        return coup in self._in_play
+
+    def is_paid(self, coup: CoupKey) -> bool:
+        return coup not in self._in_play and readers.is_paid(self.wallet_reader, coup)
+
+    def cash(self, accounts: Sequence[str], currency: str) -> dict[str, int]:
+        return readers.find_cash(self.wallet_reader, self.settings.operator, accounts, currency)
+
+    def turn(self) -> None:
+        """Wait a moment for an answer, and look what is in play.
+
+        Raises:
+            Stalled: nothing has moved for half a minute.
+        """
+        if self._outstanding:
+            done = wait(self._outstanding, timeout=_TURN_SECONDS, return_when=FIRST_COMPLETED).done
+            self._outstanding.difference_update(done)
+            if any(each.exception() is None for each in done):
+                self._progress = monotonic()
+        else:
+            sleep(_TURN_SECONDS)
+        in_play = readers.coups_in_play(self.wallet_reader)
+        if in_play != self._in_play:
+            self._in_play, self._progress = in_play, monotonic()
+        if monotonic() - self._progress > _STALLED_SECONDS:
+            raise Stalled(f"nothing has moved for {_STALLED_SECONDS:g} seconds: the services do not go on")
+
+    def settle(self) -> None:
+        """Wait until every service has read what the others wrote.
+
+        Raises:
+            Stalled: one of them does not come to it.
+        """
+        game, wallet, audit = self.game_reader, self.wallet_reader, self._audit_reader
+        for name, consumer, producer in (
+            ("wallet", wallet, game),
+            ("game", game, wallet),
+            ("audit", audit, game),
+            ("audit", audit, wallet),
+        ):
+            _until(lambda: readers.has_read(consumer, producer), name)  # noqa: B023  # used in this turn
+
+    def result(self, answer: Future[Any]) -> Any:
+        """Wait until a command is answered.
+
+        Raises:
+            Refusal: the command was refused.
+        """
+        return answer.result()
+
+
+def _until(done: Callable[[], bool], name: str) -> None:
+    since = monotonic()
+    while not done():
+        if monotonic() - since > _STALLED_SECONDS:
+            raise Stalled(f"{name} has not read all that there is in {_STALLED_SECONDS:g} seconds")
+        sleep(_SETTLE_SECONDS)
+
+
+def _reader(opened: ExitStack, installation: Installation, service: str) -> Connection:
+    engine = installation.open_reader(service)
+    opened.callback(engine.dispose)
+    return opened.enter_context(engine.connect())
+
+
+def _body(command: Any) -> dict[str, Any]:
+    """A command as the service's HTTP interface takes it: amounts are decimal strings there."""
+    body: dict[str, Any] = command.model_dump(mode="json", exclude_none=True)
+    for name in ("amount", "stake"):
+        if name in body:
+            body[name] = format_amount(body[name], body["currency"])
+    return body
+
+
+def _with_refused_bets(answer: Future[Reply]) -> Future[Reply]:
+    result: Future[Reply] = Future()
+
+    def pass_on(done: Future[Reply]) -> None:
+        error = done.exception() if not done.cancelled() else Refusal("TEMPORARY", "", "it was not asked")
+        if error is None:
+            result.set_result(done.result())
+        elif isinstance(error, Refusal) and error.code in _REFUSED_FOR_GOOD:
+            result.set_result(Reply({"code": error.code}, replayed=False))
+        else:
+            result.set_exception(error)
+
+    answer.add_done_callback(pass_on)
+    return result

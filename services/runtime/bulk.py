@@ -1,8 +1,8 @@
 """Many rows in one go, on both databases.
 
-On SQLite, which is in our own process, a statement is carried out for every row. On PostgreSQL every statement is a
-journey to the server, so the rows travel as arrays, one for each column: one statement and one answer for a table
-and batch, however many rows. The text of that statement never changes, so that it is prepared once.
+On SQLite, which is in our own process, a statement is carried out for every row. On PostgreSQL a statement is
+a journey to the server, so the rows travel as arrays, one for each column: one statement and one answer for a
+table and batch, however many rows. The text of that statement never changes, so that it is prepared once.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ def append(db: Connection, table: sa.Table, rows: Sequence[Row]) -> None:
 def encoder_of(column: sa.Column[Any]) -> Encoder:
     """Writes a column's values as the literal of a PostgreSQL array, for a parameter of type ``array_type``.
 
-    A server reads these literals as quickly as any other form, and Python writes them several times faster than
-    the driver writes a list.
+    A server reads these literals as quickly as any other form, and Python writes them several times faster
+    than the driver writes a list.
     """
     return _ENCODERS[_type_of(column)]
 

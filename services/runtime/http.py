@@ -113,8 +113,8 @@ def service_app(writer: Writer[Any], title: str, description: str) -> FastAPI:
         reasons = []
         if writer.stopped is not None:
             reasons.append(f"the writer stopped: {writer.stopped}")
-        if not writer.bus_reachable:
-            reasons.append("the bus does not take our events")
+        if writer.bus_fault is not None:
+            reasons.append(f"the bus: {writer.bus_fault}")
         if writer.seconds_without_progress > _STUCK_SECONDS:
             reasons.append(
                 f"nothing was read or committed for {_STUCK_SECONDS:g} s, and {writer.waiting} wait"

@@ -8,14 +8,13 @@ and never counts as a place in a stream.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
-from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
 from schemas.envelope import (
     FIRST_PREVIOUS,
@@ -30,6 +29,7 @@ from schemas.envelope import (
 )
 from schemas.events import EVENTS
 from schemas.events.base import Payload
+from services.runtime import bulk
 from services.runtime.ports import Delivery
 from services.runtime.tables import ConsumerOffsetRow, DeadLetterRow, InboxRow, table_of
 from services.runtime.topics import topic_of
@@ -200,16 +200,16 @@ class Inbox:
                         "held_reason": place.held_reason,
                     }
                 )
-            upsert(db, _INBOX, rows)
+            bulk.upsert(db, _INBOX, rows)
             self._touched.clear()
         if self._dead:
-            db.execute(sqlite_insert(_DEAD).on_conflict_do_nothing(), self._dead)
+            bulk.insert_new(db, _DEAD, self._dead)
             self._dead.clear()
 
     def save_offsets(self, db: Connection) -> None:
         """Write where to start reading. Only a hint: may be left out of a transaction."""
         if self._moved:
-            upsert(
+            bulk.upsert(
                 db,
                 _OFFSET,
                 [{"topic": t, "partition": p, "next": self._offsets[t, p]} for t, p in sorted(self._moved)],
@@ -280,22 +280,3 @@ class Inbox:
 
 def _missing(first: int, last: int) -> str:
     return f"event {first} is missing" if first == last else f"events {first} to {last} are missing"
-
-
-def upsert(db: Connection, table: sa.Table, rows: Iterable[dict[str, Any]]) -> None:
-    """Insert rows, or replace those with the same primary key."""
-    statement = _upserts.get(table.name)
-    if statement is None:
-        insert = sqlite_insert(table)
-        keys = [column.name for column in table.primary_key]
-        changed = {c.name: insert.excluded[c.name] for c in table.columns if c.name not in keys}
-        statement = (
-            insert.on_conflict_do_update(index_elements=keys, set_=changed)
-            if changed
-            else insert.on_conflict_do_nothing()
-        )
-        _upserts[table.name] = statement
-    db.execute(statement, list(rows))
-
-
-_upserts: dict[str, sa.Executable] = {}

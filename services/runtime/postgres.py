@@ -7,7 +7,7 @@ Passwords come from the URL, or in libpq's own ways (``PGPASSFILE``, ``PGPASSWOR
 from __future__ import annotations
 
 import weakref
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from time import monotonic
 from typing import Any, Final, TypeVar
 
@@ -15,6 +15,7 @@ import psycopg
 import sqlalchemy as sa
 from alembic.config import Config
 from alembic.script import ScriptDirectory
+from psycopg import sql
 from psycopg.abc import PQGen
 from sqlalchemy import URL, Engine, ExceptionContext, NullPool, event
 
@@ -25,11 +26,11 @@ LOCK_SECONDS: Final = 10
 """So long one writer waits for another's transaction."""
 STATEMENT_SECONDS: Final = 30
 IDLE_SECONDS: Final = 30
-"""So long the server keeps a transaction open that its client does not go on with. A writer decides a batch in a
-fraction of a second; one that was suspended in the middle must not hold its successor up for ever."""
+"""So long the server keeps a transaction open that its client does not go on with. A writer decides a batch
+in a fraction of a second; one that was suspended in the middle must not hold its successor up for ever."""
 ANSWER_SECONDS: Final = 40
-"""So long a client waits for an answer. More than the server's own limits, which give the better words; this one
-is for a server that says nothing at all."""
+"""So long a client waits for an answer. More than the server's own limits, which give the better words; this
+one is for a server that says nothing at all."""
 
 _READERS_MAX: Final = 10
 _READERS_KEPT: Final = 3
@@ -54,12 +55,11 @@ def url_of(database: str, service: str) -> str:
 def open_postgres(url: str, *, writer: bool, name: str) -> Engine:
     """An engine on a PostgreSQL database. ``name`` is what the server's administrator sees of us.
 
-    A writer's has no pool: one connection lives as long as the writer, and who loses it begins anew. A reader's
-    keeps a few, and every one of its transactions is read-only.
+    A writer's has no pool: one connection lives as long as the writer, and who loses it begins anew. A
+    reader's keeps a few, and every one of its transactions is read-only.
 
     All its errors of connections and time limits are ``DatabaseUnavailable``; nothing is connected yet.
     """
-    parsed = address(url)
     limits = {
         # What makes this level enough is said in services/runtime/store.py.
         "default_transaction_isolation": r"read\ committed",
@@ -67,30 +67,52 @@ def open_postgres(url: str, *, writer: bool, name: str) -> Engine:
         "statement_timeout": f"{STATEMENT_SECONDS}s",
         "lock_timeout": f"{LOCK_SECONDS}s",
         "idle_in_transaction_session_timeout": f"{IDLE_SECONDS}s",
-        # The server, too, must notice that the other end is gone, or a dead writer's locks outlive it by hours.
+        # The server, too, must notice that the other end is gone, or a dead writer's locks live on for hours.
         "tcp_keepalives_idle": "10",
         "tcp_keepalives_interval": "5",
         "tcp_keepalives_count": "3",
     }
-    own = parsed.query.get("options", "")
-    settings = " ".join(f"-c {setting}={value}" for setting, value in limits.items())
-    pool: dict[str, Any] = (
-        {"poolclass": NullPool}
-        if writer
-        else {
-            "pool_size": _READERS_KEPT,
-            "max_overflow": _READERS_MAX - _READERS_KEPT,
-            "pool_timeout": CONNECT_SECONDS,
-            "pool_pre_ping": True,
-        }
+    if writer:
+        return _engine(address(url), name, limits, _Impatient, poolclass=NullPool)
+    return _engine(
+        address(url),
+        name,
+        limits,
+        _Impatient,
+        pool_size=_READERS_KEPT,
+        max_overflow=_READERS_MAX - _READERS_KEPT,
+        pool_timeout=CONNECT_SECONDS,
+        pool_pre_ping=True,
     )
+
+
+def open_as_owner(url: str, owner: str, *, name: str) -> Engine:
+    """An engine for an administrator who acts as the owner of a database. A migration may take its time."""
+    engine = _engine(
+        address(url), name, {"lock_timeout": f"{LOCK_SECONDS}s"}, psycopg.Connection, poolclass=NullPool
+    )
+
+    @event.listens_for(engine, "connect")
+    def _become(connection: psycopg.Connection[Any], _: Any) -> None:
+        connection.execute(sql.SQL("SET ROLE {}").format(sql.Identifier(owner)))
+        connection.commit()
+
+    return engine
+
+
+def _engine(
+    url: URL, name: str, settings: Mapping[str, str], kind: type[psycopg.Connection[Any]], **pool: Any
+) -> Engine:
+    own = url.query.get("options", "")
+    options = [f"-c {setting}={value}" for setting, value in settings.items()]
+    options += [own] if isinstance(own, str) else own
     engine = sa.create_engine(
-        parsed,
+        url,
         use_native_hstore=False,
         connect_args={
             "connect_timeout": CONNECT_SECONDS,
             "application_name": name,
-            "options": f"{settings} {own if isinstance(own, str) else ' '.join(own)}".strip(),
+            "options": " ".join(options),
             "keepalives_idle": 10,
             "keepalives_interval": 5,
             "keepalives_count": 3,
@@ -98,11 +120,11 @@ def open_postgres(url: str, *, writer: bool, name: str) -> Engine:
         },
         **pool,
     )
-    where = in_words(parsed)
+    where = in_words(url)
 
     @event.listens_for(engine, "do_connect")
     def _connect(_: Any, __: Any, cargs: Any, cparams: dict[str, Any]) -> psycopg.Connection[Any]:
-        return _Impatient.connect(*cargs, **cparams)
+        return kind.connect(*cargs, **cparams)
 
     @event.listens_for(engine, "handle_error")
     def _say(context: ExceptionContext) -> None:
@@ -170,15 +192,15 @@ def check_migrated(engine: Engine, service: str) -> None:
 class _Impatient(psycopg.Connection[Any]):
     """A connection that does not wait for ever.
 
-    The server's own limits do not help where the server hangs: its machine still acknowledges every packet, so
-    that the network's limits do not help either.
+    The server's own limits do not help where the server hangs; and its machine still acknowledges every
+    packet, so that the network's limits do not help either.
     """
 
     def wait(self, gen: PQGen[R], *args: Any, **kwargs: Any) -> R:
         return super().wait(self._bounded(gen), *args, **kwargs)
 
     def _bounded(self, gen: PQGen[R]) -> Generator[Any, Any, R]:
-        """The same, interrupted when it takes too long. Whoever drives it asks again several times a second."""
+        """The same, ended when it takes too long: who drives it asks again several times a second."""
         until = monotonic() + ANSWER_SECONDS
         try:
             wanted = next(gen)
@@ -197,7 +219,8 @@ def _reason(context: ExceptionContext, error: psycopg.Error) -> str | None:
     """Why the database is not available; None for an error of another kind."""
     if context.is_pre_ping:
         return None  # the pool connects anew by itself
-    said = next(iter(str(error).strip().splitlines()), type(error).__name__)
+    # What comes before the reason is how libpq went about it.
+    said = next(iter(str(error).strip().splitlines()), type(error).__name__).rpartition("failed: ")[2]
     match error:
         case psycopg.errors.LockNotAvailable():
             return f"another session has held what we need for {LOCK_SECONDS} seconds"

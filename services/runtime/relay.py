@@ -43,6 +43,8 @@ class Relay:
         """Position up to which the bus was given everything."""
         self.published = store.published
         """Position that the bus has acknowledged. The store learns it in the next transaction."""
+        self.fault: str | None = None
+        """Why the bus did not take what it was given last, if it did not."""
 
     def offer(self, events: Sequence[Stored]) -> None:
         """Events that were just committed, so that they need not be read back."""
@@ -65,11 +67,13 @@ class Relay:
             while self._handed_over < self._store.position and len(self._on_their_way) < _ON_THEIR_WAY_MAX:
                 self._hand_over()
                 self._note_acknowledged()  # a bus that does not make one wait has it already
-        except BusUnavailable:
+        except BusUnavailable as reason:
+            self.fault = str(reason)
             self._waiting.clear()
             self._on_their_way.clear()
             self._handed_over = self.published
             return False
+        self.fault = None
         return True
 
     def finish(self, seconds: float) -> None:

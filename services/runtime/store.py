@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, Engine
 
 from schemas.envelope import FIRST_PREVIOUS, Recorded
+from services.runtime import bulk
 from services.runtime.tables import EventRow, OutboxRow, StreamRow, table_of
 
 _EVENT: Final = table_of(EventRow)
@@ -21,11 +22,9 @@ _STREAM: Final = table_of(StreamRow)
 _OUTBOX: Final = table_of(OutboxRow)
 
 _LAST_POSITION: Final = sa.select(sa.func.max(_EVENT.c.position))
-_INSERT_EVENTS: Final = sa.insert(_EVENT)
-_MOVE_HEAD: Final = (
-    sa.update(_STREAM)
-    .where(_STREAM.c.id == sa.bindparam("stream_id"))
-    .values(sequence=sa.bindparam("new_sequence"), hash=sa.bindparam("new_hash"))
+_TAKE: Final = sa.select(_OUTBOX.c.commits, _OUTBOX.c.published).with_for_update()
+_COUNT: Final = (
+    sa.update(_OUTBOX).where(_OUTBOX.c.commits == sa.bindparam("mine")).values(commits=_OUTBOX.c.commits + 1)
 )
 _MARK_PUBLISHED: Final = sa.update(_OUTBOX).values(published=sa.bindparam("new_published"))
 _UNPUBLISHED: Final = (
@@ -35,6 +34,9 @@ _UNPUBLISHED: Final = (
     .order_by(_EVENT.c.position)
     .limit(sa.bindparam("most"))
 )
+
+
+_SECOND: Final = "another writer has written to this store"
 
 
 class SecondWriter(Exception):
@@ -61,20 +63,34 @@ class Stored:
 
 
 class EventStore:
-    """The events of one service, over the writer's connection."""
+    """The events of one service, over the writer's connection.
+
+    Writers are told apart by how many commits they know of (``outbox.commits``). Each transaction begins by
+    counting itself: it changes that one row, if the count is still what this writer left. On SQLite the
+    transaction has the whole file to itself from its beginning. On PostgreSQL it has that row: any other
+    writer's transaction waits for this one to end, and then finds another count and changes nothing. That is
+    why *read committed* is enough there: nobody else can commit between two statements of a transaction, and
+    each statement sees all that was committed before it. It also settles what a lost connection leaves open:
+    who comes after it waits until the server has committed or undone what was under way.
+    """
 
     def __init__(self, engine: Engine) -> None:
         self._connection = engine.connect()
         self._heads: dict[str, Head] = {}
-        self.position = 0
-        """Position of the last committed event."""
-        self.published = 0
-        """Position up to which the bus has acknowledged, as the store knows it."""
-        with self._connection.begin():
-            for row in self._connection.execute(sa.select(_STREAM)):
-                self._heads[row.name] = Head(row.id, row.sequence, row.hash)
-            self.position = self._connection.scalar(_LAST_POSITION) or 0
-            self.published = self._connection.scalar(sa.select(_OUTBOX.c.published)) or 0
+        self._opening = True
+        try:
+            with self._connection.begin():
+                row = self._connection.execute(_TAKE).one()
+                self._commits: int = row.commits
+                self.published: int = row.published
+                """Position up to which the bus has acknowledged, as the store knows it."""
+                self.position: int = self._connection.scalar(_LAST_POSITION) or 0
+                """Position of the last committed event."""
+                for each in self._connection.execute(sa.select(_STREAM)):
+                    self._heads[each.name] = Head(each.id, each.sequence, each.hash)
+        except BaseException:
+            self._connection.close()
+            raise
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
@@ -85,13 +101,33 @@ class EventStore:
         """
         try:
             with self._connection.begin():
-                if (self._connection.scalar(_LAST_POSITION) or 0) != self.position:
-                    raise SecondWriter("another writer has appended to this store")
-                yield self._connection
+                if self._opening:
+                    yield from self._opened()
+                else:
+                    self._count()
+                    yield self._connection
         except BaseException:
             # A commit that failed may have left its transaction open, and the database locked for others.
             self._connection.invalidate()
             raise
+        self._opening = False
+
+    def _opened(self) -> Iterator[Connection]:
+        """A writer's first transaction, in which it loads its state.
+
+        It waits and checks like any other, and counts only if it writes: to look at a store stops nobody.
+        """
+        if self._connection.execute(_TAKE).one().commits != self._commits:
+            raise SecondWriter(_SECOND)
+        before = self.position, self.published
+        yield self._connection
+        if (self.position, self.published) != before:
+            self._count()
+
+    def _count(self) -> None:
+        if not self._connection.execute(_COUNT, {"mine": self._commits}).rowcount:
+            raise SecondWriter(_SECOND)
+        self._commits += 1
 
     def head(self, stream: str) -> tuple[int, str]:
         """Sequence and hash of the stream's last event; 0 and the first ``previous`` where it has none."""
@@ -103,41 +139,32 @@ class EventStore:
         return [(stream, head.sequence) for stream, head in self._heads.items()]
 
     def append(self, db: Connection, events: Sequence[Recorded[Any]]) -> list[Stored]:
-        """Write events, each following its stream's head, inside the caller's transaction.
-
-        Raises:
-            SecondWriter: the place is taken already.
-        """
+        """Write events, each following its stream's head, inside the caller's transaction."""
         if not events:
             return []
         rows: list[dict[str, Any]] = []
         stored: list[Stored] = []
         moved: dict[str, Head] = {}
-        try:
-            for event in events:
-                head = moved.get(event.stream) or self._open_head(db, event.stream)
-                assert event.sequence == head.sequence + 1, "events are appended without gaps"
-                moved[event.stream] = Head(head.id, event.sequence, event.hash)
-                position = self.position + len(rows) + 1
-                rows.append(
-                    {
-                        "position": position,
-                        "stream_id": head.id,
-                        "sequence": event.sequence,
-                        "body": event.body,
-                        "signature": None,
-                    }
-                )
-                stored.append(Stored(position, event.stream, event.body))
-            db.execute(_INSERT_EVENTS, rows)
-        except sa.exc.IntegrityError as error:
-            raise SecondWriter("another writer has appended to this store") from error
-        db.execute(
-            _MOVE_HEAD,
-            [
-                {"stream_id": head.id, "new_sequence": head.sequence, "new_hash": head.hash}
-                for head in moved.values()
-            ],
+        for event in events:
+            head = moved.get(event.stream) or self._open_head(db, event.stream)
+            assert event.sequence == head.sequence + 1, "events are appended without gaps"
+            moved[event.stream] = Head(head.id, event.sequence, event.hash)
+            position = self.position + len(rows) + 1
+            rows.append(
+                {
+                    "position": position,
+                    "stream_id": head.id,
+                    "sequence": event.sequence,
+                    "body": event.body,
+                    "signature": None,
+                }
+            )
+            stored.append(Stored(position, event.stream, event.body))
+        bulk.append(db, _EVENT, rows)
+        bulk.update(
+            db,
+            _STREAM,
+            [{"id": head.id, "sequence": head.sequence, "hash": head.hash} for head in moved.values()],
         )
         self._heads.update(moved)
         self.position += len(rows)
@@ -145,8 +172,7 @@ class EventStore:
 
     def mark_published(self, db: Connection, position: int) -> None:
         """Remember that the bus has acknowledged everything up to this position."""
-        if not db.execute(_MARK_PUBLISHED, {"new_published": position}).rowcount:
-            db.execute(sa.insert(_OUTBOX).values(published=position))
+        db.execute(_MARK_PUBLISHED, {"new_published": position})
         self.published = position
 
     def unpublished(self, after: int, most: int) -> list[Stored]:

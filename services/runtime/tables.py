@@ -6,7 +6,9 @@ how far it has travelled. Everything else in a database is a projection.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlmodel import Field, SQLModel
@@ -28,8 +30,8 @@ class StreamRow(SQLModel, table=True):
 class EventRow(SQLModel, table=True):
     """An event. ``position`` orders all of the service's events as they were committed.
 
-    The unique (stream, sequence) is what stops a second writer. Streams have integer ids because a text
-    key in that index makes batches six times slower on SQLite.
+    (stream, sequence) is unique. Streams have integer ids because a text key in that index makes batches six
+    times slower on SQLite.
     """
 
     __tablename__ = "event"
@@ -43,12 +45,14 @@ class EventRow(SQLModel, table=True):
 
 
 class OutboxRow(SQLModel, table=True):
-    """One row: the position up to which the bus has acknowledged everything."""
+    """One row: the position up to which the bus has acknowledged everything, and what fences a writer."""
 
     __tablename__ = "outbox"
 
     id: int | None = Field(default=None, primary_key=True)
     published: int = Field(sa_type=sa.BigInteger)
+    commits: int = Field(sa_type=sa.BigInteger)
+    """So many transactions of writers were committed."""
 
 
 class InboxRow(SQLModel, table=True):
@@ -88,6 +92,38 @@ class DeadLetterRow(SQLModel, table=True):
     reason: str
     body: bytes
     received_at: str
+
+
+READ: Final = ("SELECT",)
+APPEND: Final = ("SELECT", "INSERT")
+CHANGE: Final = ("SELECT", "UPDATE")
+KEEP: Final = ("SELECT", "INSERT", "UPDATE")
+REPLACE: Final = ("SELECT", "INSERT", "UPDATE", "DELETE")
+
+_RUNTIME_RIGHTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "stream": KEEP,
+    "event": APPEND,
+    "outbox": CHANGE,
+    "inbox": KEEP,
+    "consumer_offset": KEEP,
+    "dead_letter": APPEND,
+    "alembic_version": READ,
+}
+
+
+@dataclass(frozen=True)
+class Access:
+    """What a service may do with the tables of its database, where a database server holds it to that."""
+
+    own: Mapping[str, tuple[str, ...]]
+    """What it may do with the tables that are its own, by their names."""
+    secret: frozenset[str] = frozenset()
+    """Those that nobody else may read."""
+
+    @property
+    def rights(self) -> Mapping[str, tuple[str, ...]]:
+        """What it may do with all tables, those of the runtime among them."""
+        return {**_RUNTIME_RIGHTS, **self.own}
 
 
 def table_of(model: type[SQLModel]) -> sa.Table:

@@ -87,7 +87,8 @@ class Writer(Generic[C]):
         self.store = EventStore(engine)
         self.stopped: str | None = None
         """Why the writer does not go on, once it does not."""
-        self.bus_reachable = True
+        self.bus_fault: str | None = None
+        """Why the bus does not take our events or give us those of others, if it does not."""
         self.on_commit: Callable[[Sequence[Recorded[Any]]], None] | None = None
         """Told of every batch's events once they are committed. Must be quick and must not raise."""
         self._clock, self._ids, self._calendar = clock, ids, calendar or GamingCalendar()
@@ -108,6 +109,7 @@ class Writer(Generic[C]):
             raise
         self._progress = monotonic()
         self._in_hand = 0
+        self._unread: str | None = None
         self._idle_steps = 0
         self._made: list[Recorded[Any]] = []
         self._heads: dict[str, tuple[int, str]] = {}
@@ -198,7 +200,8 @@ class Writer(Generic[C]):
             self._idle_steps += 1
             if self._idle_steps == _IDLE_STEPS_BEFORE_MARKS:
                 self._commit((), [])
-        self.bus_reachable = self.relay.pump()
+        self.relay.pump()
+        self._note_faults(self._unread, self.relay.fault)
         self.metrics.backlog.set(self.relay.backlog)
         taken, self._in_hand = self._in_hand, 0
         waiting = self.waiting
@@ -231,10 +234,20 @@ class Writer(Generic[C]):
 
     def _poll(self) -> Sequence[Delivery]:
         try:
+            self._unread = None
             return self._subscription.poll(self.limits.records)
         except BusUnavailable as error:
-            log.warning("%s: %s", self.service.name, error)
+            self._unread = str(error)
             return ()
+
+    def _note_faults(self, *faults: str | None) -> None:
+        """Keep what is wrong with the bus for whoever asks, and say it once."""
+        fault = next((each for each in faults if each is not None), None)
+        if fault is not None and self.bus_fault is None:
+            log.warning("%s goes on without the bus: %s", self.service.name, fault)
+        elif fault is None and self.bus_fault is not None:
+            log.info("%s has the bus again", self.service.name)
+        self.bus_fault = fault
 
     def _take(self, asked: list[_Asked[C]]) -> None:
         with self._lock:

@@ -18,9 +18,9 @@ from schemas.events.base import wallet_stream
 from schemas.house import House
 from schemas.money import format_amount
 from schemas.refusal import Refusal
-from services.runtime.inbox import upsert
+from services.runtime import bulk
 from services.runtime.lookup import Lookup
-from services.runtime.tables import MinorUnits, StreamRow, table_of
+from services.runtime.tables import APPEND, KEEP, READ, REPLACE, Access, MinorUnits, StreamRow, table_of
 from services.wallet.core.ledger import BETS_IN_PLAY, PLAYER_CASH, Ledger, Line
 from services.wallet.core.state import (
     Bet,
@@ -166,19 +166,20 @@ _STREAM: Final = table_of(StreamRow)
 PROJECTIONS: Final = (_ACCOUNT, _BALANCE, _TRANSACTION, _TABLE, _HOUSE, _COUP, _BET)
 """What can be dropped and made again from events."""
 
-_END_BET: Final = (
-    sa.update(_BET)
-    .where(_BET.c.number == sa.bindparam("the_number"))
-    .values(
-        status=sa.bindparam("new_status"),
-        returned=sa.bindparam("new_returned"),
-        commission=sa.bindparam("new_commission"),
-    )
-)
-_DROP_BALANCE: Final = sa.delete(_BALANCE).where(
-    _BALANCE.c.ledger == sa.bindparam("the_ledger"),
-    _BALANCE.c.party == sa.bindparam("the_party"),
-    _BALANCE.c.currency == sa.bindparam("the_currency"),
+ACCESS: Final = Access(
+    own={
+        "wallet_reference": APPEND,
+        "wallet_account": APPEND,
+        "wallet_balance": REPLACE,
+        "wallet_books": READ,  # on PostgreSQL only, and the database keeps them itself
+        "wallet_transaction": APPEND,
+        "wallet_table": KEEP,
+        "wallet_house": KEEP,
+        "wallet_coup": KEEP,
+        # What was bet stays as it was; how it ended is all that comes later.
+        "wallet_bet": (*APPEND, "UPDATE (status, returned, commission)"),
+    },
+    secret=frozenset({"wallet_reference"}),
 )
 _TRANSACTIONS: Final = Lookup(_TRANSACTION, "tx", "account")
 _COUPS: Final = Lookup(_COUP, "operator", "table_name", "shoe", "coup")
@@ -274,8 +275,7 @@ def find_references(db: Connection, keys: Iterable[tuple[str, str]]) -> dict[tup
 def save_references(db: Connection, references: dict[tuple[str, str], str]) -> None:
     """Write new references."""
     rows = [{"operator": o, "reference": r, "account": account} for (o, r), account in references.items()]
-    if rows:
-        db.execute(sa.insert(_REFERENCE), rows)
+    bulk.insert(db, _REFERENCE, rows)
 
 
 def save_changes(db: Connection, ledger: Ledger, changes: Changes) -> None:
@@ -284,37 +284,32 @@ def save_changes(db: Connection, ledger: Ledger, changes: Changes) -> None:
     _save_coups(db, changes.coups.values())
     _save_bets(db, changes)
     _save_balances(db, ledger)
-    if changes.accounts:
-        db.execute(sa.insert(_ACCOUNT), [{"account": a, "operator": o} for a, o in changes.accounts])
-    if changes.transactions:
-        db.execute(
-            sa.insert(_TRANSACTION),
-            [
-                {
-                    "account": each.key.account,
-                    "tx": each.key.tx,
-                    "content": json.dumps(each.content),
-                    "code": each.code,
-                    "bet": each.bet,
-                    "balance": each.balance,
-                }
-                for each in changes.transactions
-            ],
-        )
+    bulk.insert(db, _ACCOUNT, [{"account": a, "operator": o} for a, o in changes.accounts])
+    bulk.insert(
+        db,
+        _TRANSACTION,
+        [
+            {
+                "account": each.key.account,
+                "tx": each.key.tx,
+                "content": json.dumps(each.content),
+                "code": each.code,
+                "bet": each.bet,
+                "balance": each.balance,
+            }
+            for each in changes.transactions
+        ],
+    )
 
 
 def _save_tables(db: Connection, changes: Changes) -> None:
-    if changes.tables:
-        upsert(db, _TABLE, [{"operator": o, "name": t, "shard": s} for (o, t), s in changes.tables.items()])
-    if changes.houses:
-        upsert(
-            db,
-            _HOUSE,
-            [
-                {"operator": o, "table_name": t, "number": number, "house": house.model_dump_json()}
-                for o, t, number, house in changes.houses
-            ],
-        )
+    tables = [{"operator": o, "name": t, "shard": s} for (o, t), s in changes.tables.items()]
+    bulk.upsert(db, _TABLE, tables)
+    houses = [
+        {"operator": o, "table_name": t, "number": number, "house": house.model_dump_json()}
+        for o, t, number, house in changes.houses
+    ]
+    bulk.upsert(db, _HOUSE, houses)
 
 
 def _save_coups(db: Connection, coups: Iterable[Coup]) -> None:
@@ -331,8 +326,7 @@ def _save_coups(db: Connection, coups: Iterable[Coup]) -> None:
         }
         for coup in coups
     ]
-    if rows:
-        upsert(db, _COUP, rows)
+    bulk.upsert(db, _COUP, rows)
 
 
 def _save_bets(db: Connection, changes: Changes) -> None:
@@ -362,41 +356,31 @@ def _save_bets(db: Connection, changes: Changes) -> None:
                 "commission": end.commission if end else 0,
             }
         )
-    if rows:
-        db.execute(sa.insert(_BET), rows)
-    if ends:
-        db.execute(
-            _END_BET,
-            [
-                {
-                    "the_number": number_of(end.bet),
-                    "new_status": end.status,
-                    "new_returned": end.returned,
-                    "new_commission": end.commission,
-                }
-                for end in ends.values()
-            ],
-        )
+    bulk.insert(db, _BET, rows)
+    ended = [
+        {
+            "number": number_of(end.bet),
+            "status": end.status,
+            "returned": end.returned,
+            "commission": end.commission,
+        }
+        for end in ends.values()
+    ]
+    bulk.update(db, _BET, ended)
 
 
 def _save_balances(db: Connection, ledger: Ledger) -> None:
-    changed: list[tuple[Line, int]] = [
-        (line, ledger.balance(line)) for line in sorted(ledger.touched, key=str) if line[0] != BETS_IN_PLAY
-    ]
-    kept = [
-        {"ledger": line[0], "party": line[1] or "", "currency": line[2], "amount": amount}
-        for line, amount in changed
-        if amount
-    ]
-    gone = [
-        {"the_ledger": line[0], "the_party": line[1] or "", "the_currency": line[2]}
-        for line, amount in changed
-        if not amount
-    ]
-    if kept:
-        upsert(db, _BALANCE, kept)
-    if gone:
-        db.execute(_DROP_BALANCE, gone)
+    kept, gone = [], []
+    for line in sorted(ledger.touched, key=str):
+        if line[0] == BETS_IN_PLAY:
+            continue
+        key = {"ledger": line[0], "party": line[1] or "", "currency": line[2]}
+        if amount := ledger.balance(line):
+            kept.append({**key, "amount": amount})
+        else:
+            gone.append(key)
+    bulk.upsert(db, _BALANCE, kept)
+    bulk.delete(db, _BALANCE, gone)
 
 
 @dataclass(frozen=True, slots=True)

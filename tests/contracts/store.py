@@ -4,7 +4,9 @@ import subprocess
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -26,12 +28,13 @@ from services.runtime.tables import EventRow, table_of
 from services.runtime.writer import WriterStopped
 from tests.contracts.bus import ROOT
 from tests.contracts.streams import Seats
-from tests.services.guests import Guests, names_in, open_bus, open_engine, open_guests, work
+from tests.services.guests import GUEST, Guests, names_in, open_bus, open_engine, open_guests, work
 
 KILLED = -9
 
 CHILD = """
 import os, signal, sys
+from pathlib import Path
 import sqlalchemy as sa
 from tests.services.guests import open_bus, open_guests
 {opens}
@@ -55,6 +58,16 @@ writer.step()
 """
 
 
+@dataclass(frozen=True)
+class Unsteady:
+    """A database whose connection can be made to break at the next commit."""
+
+    engine: Engine
+    break_next: Callable[[], None]
+    committed: bool
+    """Whether that commit happens all the same."""
+
+
 class StoreContract(ABC):
     """The promises of ``services.runtime.store`` and of the writer's transaction."""
 
@@ -63,9 +76,15 @@ class StoreContract(ABC):
     def connect(self, tmp_path: Path) -> Callable[[], Engine]:
         """Opens another writer's engine on the one database of this test, migrated."""
 
+    @pytest.fixture
     @abstractmethod
-    def program_that_opens(self, tmp_path: Path) -> str:
+    def program(self, tmp_path: Path) -> str:
         """Python that binds ``engine`` to the same database in another process."""
+
+    @pytest.fixture
+    @abstractmethod
+    def unsteady(self, connect) -> Unsteady:
+        """The same database on a connection that breaks, in every way in which it can (parametrised)."""
 
     @pytest.fixture
     def engine(self, connect) -> Engine:
@@ -109,18 +128,19 @@ class StoreContract(ABC):
         seats.sit(3)
         with closing(EventStore(engine)) as store:
             with store.transaction() as db:
+                GUEST.create(db, checkfirst=True)
                 store.append(db, seats.events[:1])
 
             def write_half() -> None:
                 with store.transaction() as db:
                     store.append(db, seats.events[1:])
-                    db.execute(sa.text("CREATE TABLE half (done INTEGER)"))
+                    db.execute(sa.insert(GUEST), {"name": "half"})
                     store.mark_published(db, 3)
                     raise RuntimeError("in the middle")
 
             with pytest.raises(RuntimeError, match="in the middle"):
                 write_half()
-        assert sa.inspect(connect()).has_table("half") is False
+        assert names_in(connect()) == set()
         with closing(EventStore(connect())) as store:
             assert (store.position, store.published) == (1, 0)
             assert store.head(seats.name) == (1, seats.events[0].hash)
@@ -163,6 +183,113 @@ class StoreContract(ABC):
                 second.append(db, yours.events)
             with first.transaction() as db:
                 assert first.append(db, yours.events)[-1].position == 3
+
+    def test_a_second_store_waits_for_the_first_and_then_finds_itself_fenced(self, connect):
+        mine, yours = Seats("T1"), Seats("T2")
+        mine.sit(1), yours.sit(1)
+        with (
+            closing(EventStore(connect())) as first,
+            closing(EventStore(connect())) as second,
+            ThreadPoolExecutor(1) as elsewhere,
+        ):
+            for store in (first, second):
+                with store.transaction():
+                    pass  # loads its state
+
+            def write() -> None:
+                with second.transaction() as db:
+                    second.append(db, yours.events)
+
+            with first.transaction() as db:
+                first.append(db, mine.events)
+                waiting = elsewhere.submit(write)
+                assert not wait([waiting], timeout=0.2).done
+            assert isinstance(waiting.exception(), SecondWriter)
+            with first.transaction() as db:
+                assert first.append(db, yours.events)[-1].position == 2
+
+    def test_who_opens_a_store_waits_for_what_is_under_way_and_sees_it(self, connect):
+        seats = Seats("T1")
+        seats.sit(1)
+        with closing(EventStore(connect())) as first, ThreadPoolExecutor(1) as elsewhere:
+            with first.transaction() as db:
+                first.append(db, seats.events)
+                opening = elsewhere.submit(lambda: EventStore(connect()))
+                assert not wait([opening], timeout=0.2).done
+            with closing(opening.result()) as second:
+                assert second.head(seats.name) == (1, seats.events[0].hash)
+                with second.transaction() as db:
+                    seats.sit(1)
+                    second.append(db, seats.events[1:])
+
+    def test_to_open_a_store_fences_nobody(self, connect):
+        seats = Seats()
+        seats.sit(2)
+        with closing(EventStore(connect())) as store:
+            with store.transaction() as db:
+                store.append(db, seats.events[:1])
+            with closing(EventStore(connect())) as other, other.transaction():
+                pass
+            with store.transaction() as db:
+                store.append(db, seats.events[1:])
+
+    # -------------------------------------------------------------------------------- a connection that breaks
+
+    def test_money_case_4_a_connection_that_breaks_at_a_commit_loses_nothing_and_repeats_nothing(
+        self, unsteady, connect, bus
+    ):
+        """Whatever became of the commit: the writer stops and says that it does not know, the next one reads
+        what is there, and who asks again under the same id gets one effect."""
+        seats = Seats()
+        writer = open_guests(unsteady.engine, bus)
+        writer.submit("Ann")
+        work(writer)
+        bus.publish(seats.sit(2))
+        bea = writer.submit("Bea")
+        unsteady.break_next()
+        with pytest.raises(WriterStopped):
+            while True:
+                writer.step()
+        assert (_refusal(bea).code, "the outcome is unknown" in str(_refusal(bea))) == ("TEMPORARY", True)
+        assert _refusal(writer.submit("Bea")).code == "TEMPORARY"
+        with pytest.raises(WriterStopped):
+            writer.step()
+        writer.close()
+
+        new = open_guests(connect(), bus)
+        seated = {"T1-seat-1", "T1-seat-2"}
+        assert names_in(connect()) == {"Ann"} | ({"Bea", *seated} if unsteady.committed else set())
+        again = new.submit("Bea")
+        bus.publish(seats.sit(1))
+        work(new)
+        new.close()
+        assert len(again.result(0)) == (0 if unsteady.committed else 1)
+        everybody = {"Ann", "Bea", *seated, "T1-seat-3"}
+        assert names_in(connect()) == everybody
+        published = {event.envelope.id: event.data.account for event in _events_on(bus)}
+        assert sorted(published.values()) == sorted(everybody)
+        assert set(published) == {f"wallet/guests/{number}" for number in range(1, 6)}
+        with connect().connect() as db, db.begin():
+            bodies = [body for _, body in read_stream(db, "wallet/guests")]
+        assert [decode(body).envelope.previous for body in bodies[1:]] == [
+            hash_of(each) for each in bodies[:-1]
+        ]
+
+    def test_a_writer_whose_connection_broke_can_be_closed_and_leaves_nothing_locked(
+        self, unsteady, connect, bus
+    ):
+        writer = open_guests(unsteady.engine, bus)
+        writer.submit("Ann")
+        unsteady.break_next()
+        with pytest.raises(WriterStopped):
+            writer.step()
+        # Not closed yet: it may be hanging somewhere while its successor is at work.
+        new = open_guests(connect(), bus)
+        new.submit("Bea")
+        work(new)
+        new.close()
+        writer.close()
+        assert names_in(connect()) == {"Bea"} | ({"Ann"} if unsteady.committed else set())
 
     # ------------------------------------------------------------------------------------------ two writers
 
@@ -212,20 +339,25 @@ class StoreContract(ABC):
 
     # -------------------------------------------------------------------------------------------- a kill -9
 
-    def _killed(self, tmp_path: Path, point: str) -> None:
-        program = CHILD.format(opens="from pathlib import Path\n" + self.program_that_opens(tmp_path))
-        child = subprocess.run(
-            [sys.executable, "-c", program, str(tmp_path), point],
-            cwd=ROOT,
-            capture_output=True,
-            timeout=60,
-            check=False,
-        )
-        assert (child.returncode, child.stderr) == (KILLED, b"")
+    @pytest.fixture
+    def killed(self, program: str, tmp_path: Path) -> Callable[[str], None]:
+        """Runs a writer in another process that is killed at a point."""
 
-    def test_money_case_4_killed_before_the_commit_nothing_is_there(self, connect, bus, tmp_path):
+        def run(point: str) -> None:
+            child = subprocess.run(
+                [sys.executable, "-c", CHILD.format(opens=program), str(tmp_path), point],
+                cwd=ROOT,
+                capture_output=True,
+                timeout=60,
+                check=False,
+            )
+            assert (child.returncode, child.stderr) == (KILLED, b"")
+
+        return run
+
+    def test_money_case_4_killed_before_the_commit_nothing_is_there(self, connect, bus, killed):
         connect()
-        self._killed(tmp_path, "before the commit")
+        killed("before the commit")
         writer = open_guests(connect(), bus)
         work(writer)
         assert (writer.store.position, names_in(connect())) == (0, set())
@@ -236,10 +368,10 @@ class StoreContract(ABC):
         assert names_in(connect()) == {"Ann"}
 
     def test_money_case_10_killed_before_publishing_it_is_published_at_the_next_start(
-        self, connect, bus, tmp_path
+        self, connect, bus, killed
     ):
         connect()
-        self._killed(tmp_path, "before publishing")
+        killed("before publishing")
         assert names_in(connect()) == {"Ann", "Bea"}
         with closing(EventStore(connect())) as store:
             stored = store.unpublished(0, 10)
@@ -252,10 +384,10 @@ class StoreContract(ABC):
         assert [each.body for each in bus.read("wallet.events")] == [each.body for each in stored]
 
     def test_money_case_20_killed_before_the_mark_the_consumer_skips_what_comes_again(
-        self, connect, bus, tmp_path
+        self, connect, bus, killed, tmp_path
     ):
         connect()
-        self._killed(tmp_path, "before the mark")
+        killed("before the mark")
         consumer_engine = open_engine(tmp_path / "consumer.db")
         consumer = open_guests(consumer_engine, bus, Guests("audit", ("wallet.events",)))
         work(consumer)
@@ -325,6 +457,10 @@ class StoreContract(ABC):
         writer.close()
         accounts = [decode(each.body).data.account for each in bus.read("wallet.events")]
         assert accounts == [f"guest-{number}" for number in range(10)]
+
+
+def _events_on(bus):
+    return [decode(each.body) for each in bus.read("wallet.events")]
 
 
 def _refusal(answer) -> Refusal:

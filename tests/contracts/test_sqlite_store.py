@@ -1,12 +1,15 @@
 """The event store over SQLite keeps the contract."""
 
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+import sqlalchemy as sa
 from sqlalchemy import Engine
 
-from tests.contracts.store import StoreContract
+from tests.contracts.store import StoreContract, Unsteady
 from tests.services.guests import open_engine
 
 
@@ -15,11 +18,31 @@ class TestSqliteStore(StoreContract):
     def connect(self, tmp_path: Path) -> Callable[[], Engine]:
         return lambda: open_engine(tmp_path / "service.db")
 
-    def program_that_opens(self, tmp_path: Path) -> str:
+    @pytest.fixture
+    def program(self, tmp_path: Path) -> str:
         return (
             "from services.runtime.database import open_sqlite\n"
             f"engine = open_sqlite(Path({str(tmp_path / 'service.db')!r}), writer=True)\n"
         )
+
+    @pytest.fixture(params=["before the commit", "the commit fails", "the commit is not known to be done"])
+    def unsteady(self, request, connect) -> Unsteady:
+        """SQLite is in our own process: what breaks here is a disk, or a program in the middle of a call."""
+        engine = connect()
+        commit = engine.dialect.do_commit
+
+        def fail(connection: Any) -> None:
+            if request.param == "the commit is not known to be done":
+                commit(connection)
+            raise sqlite3.OperationalError("disk I/O error")
+
+        def break_next() -> None:
+            if request.param == "before the commit":
+                sa.event.listen(engine, "commit", fail)
+            else:
+                engine.dialect.do_commit = fail  # type: ignore[method-assign]
+
+        return Unsteady(engine, break_next, committed=request.param == "the commit is not known to be done")
 
     def test_committed_means_written_to_the_disk(self, engine):
         with engine.connect() as db, db.begin():

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import textwrap
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -18,9 +17,9 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from kafka import KafkaConsumer, KafkaProducer, TopicPartition
-from kafka.admin import KafkaAdminClient, NewTopic
-from kafka.errors import KafkaError
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from deploy.kafka import BrokerFailed, Cluster, NoJars, available, find, jars, machine, own
 from deploy.kafka.container import IMAGE, Container, command
@@ -41,16 +40,10 @@ def java() -> None:
     requires("kafka", lacking is None, str(lacking))
 
 
-@pytest.fixture(scope="module")
-def shared_cluster(java: None) -> Iterator[Cluster]:
-    with Cluster() as cluster:
-        yield cluster
-
-
 @pytest.fixture
-def cluster(shared_cluster: Cluster) -> Iterator[Cluster]:
-    yield shared_cluster
-    shared_cluster.heal()
+def cluster(own_kafka_cluster: Cluster) -> Cluster:
+    """The broker that all tests share; whatever is done to it here is put right after each test."""
+    return own_kafka_cluster
 
 
 # ------------------------------------------------------------------------------------------------- clients
@@ -58,35 +51,60 @@ def cluster(shared_cluster: Cluster) -> Iterator[Cluster]:
 
 def make_topic(bootstrap: str, replicas: int = 1, **configs: str) -> str:
     topic = f"t-{uuid4()}"
-    with closing(KafkaAdminClient(bootstrap_servers=bootstrap)) as admin:
-        new = NewTopic(topic, num_partitions=1, replication_factor=replicas, topic_configs=dotted(configs))
-        admin.create_topics([new], wait_for_metadata=True)
+    config = {name.replace("_", "."): value for name, value in configs.items()}
+    new = NewTopic(topic, num_partitions=1, replication_factor=replicas, config=config)
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    [made] = admin.create_topics([new]).values()
+    made.result(timeout=20)
     return topic
 
 
-def dotted(names: dict[str, str]) -> dict[str, str]:
-    return {name.replace("_", "."): value for name, value in names.items()}
+class Publisher:
+    """Counts what all replicas have acknowledged."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self.topic, self.acknowledged = topic, 0
+        self._producer = Producer({"bootstrap.servers": bootstrap, "acks": "all"})
+
+    def _heard(self, error: object, _: object) -> None:
+        assert error is None, error
+        self.acknowledged += 1
+
+    def publish(self, value: bytes, seconds: float = 20) -> bool:
+        """Whether it is acknowledged in that time; if not, it is still on its way."""
+        before = self.acknowledged
+        self._producer.produce(self.topic, value, on_delivery=self._heard)
+        self._producer.flush(seconds)
+        return self.acknowledged > before
+
+    def wait(self) -> int:
+        """How many are acknowledged when none is on its way any more."""
+        self._producer.flush(20)
+        return self.acknowledged
 
 
-def publish(bootstrap: str, topic: str, *values: bytes, seconds: float = 20) -> None:
-    """Returns when every record is acknowledged by all replicas."""
-    with closing(KafkaProducer(bootstrap_servers=bootstrap, acks="all")) as producer:
-        sent = [producer.send(topic, value) for value in values]
-        for future in sent:
-            future.get(timeout=seconds)
+def publish(bootstrap: str, topic: str, value: bytes) -> None:
+    assert Publisher(bootstrap, topic).publish(value)
 
 
-def records(bootstrap: str, topic: str) -> list[bytes]:
-    partition = TopicPartition(topic, 0)
-    with closing(KafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest")) as consumer:
-        consumer.assign([partition])
-        end = consumer.end_offsets([partition])[partition]
+def records(bootstrap: str, topic: str, **settings: Any) -> list[bytes]:
+    """All that a topic has, by a consumer that is assigned it, or in a group if settings name one."""
+    base = {"bootstrap.servers": bootstrap, "group.id": "none", "auto.offset.reset": "earliest"}
+    consumer = Consumer({**base, "enable.auto.commit": False, **settings})
+    try:
+        if settings:
+            consumer.subscribe([topic])
+        else:
+            consumer.assign([TopicPartition(topic, 0, 0)])
+        _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=20)
         found: list[bytes] = []
-        until = monotonic() + 20
-        while consumer.position(partition) < end and monotonic() < until:
-            for batch in consumer.poll(timeout_ms=500).values():
-                found += [record.value for record in batch]
-    return found
+        while len(found) < end:
+            [record] = consumer.consume(1, timeout=20)
+            assert record.error() is None, record.error()
+            found.append(record.value() or b"")
+        return found
+    finally:
+        consumer.close()
 
 
 def is_alive(pid: int) -> bool:
@@ -132,34 +150,20 @@ def test_what_was_acknowledged_survives_a_stop_and_a_kill(cluster):
 
 def test_a_paused_broker_says_nothing_until_it_goes_on(cluster):
     topic = make_topic(cluster.bootstrap)
-    with closing(KafkaProducer(bootstrap_servers=cluster.bootstrap, acks="all")) as producer:
-        producer.send(topic, b"before").get(timeout=20)
-        cluster.pause()
-        waiting = producer.send(topic, b"during")
-        with pytest.raises(KafkaError):
-            waiting.get(timeout=0.5)
-        cluster.resume()
-        waiting.get(timeout=20)
+    publisher = Publisher(cluster.bootstrap, topic)
+    assert publisher.publish(b"before")
+    cluster.pause()
+    assert not publisher.publish(b"during", seconds=0.5)
+    cluster.resume()
+    assert publisher.wait() == 2
     assert records(cluster.bootstrap, topic) == [b"before", b"during"]
 
 
 def test_a_consumer_group_may_have_a_short_session(cluster):
     topic = make_topic(cluster.bootstrap)
     publish(cluster.bootstrap, topic, b"one")
-    consumer = KafkaConsumer(
-        topic,
-        bootstrap_servers=cluster.bootstrap,
-        group_id=f"g-{uuid4()}",
-        auto_offset_reset="earliest",
-        session_timeout_ms=600,
-        heartbeat_interval_ms=200,
-    )
-    with closing(consumer):
-        until = monotonic() + 20
-        while not (polled := consumer.poll(timeout_ms=500)) and monotonic() < until:
-            pass
-        assert [record.value for batch in polled.values() for record in batch] == [b"one"]
-        consumer.commit()
+    group = {"group.id": f"g-{uuid4()}", "session.timeout.ms": 600, "heartbeat.interval.ms": 200}
+    assert records(cluster.bootstrap, topic, **group) == [b"one"]
 
 
 def test_nobody_gets_the_port_of_a_stopped_broker(cluster):
@@ -196,10 +200,15 @@ def test_a_broker_outlives_the_thread_that_started_it(cluster):
 
 
 def test_one_that_ends_by_itself_is_noticed(cluster):
+    def watch(seconds: float) -> None:
+        until = monotonic() + seconds
+        while monotonic() < until:
+            cluster.check()
+            sleep(0.02)
+
     os.kill(cluster.pid(), signal.SIGKILL)
-    assert ended(cluster.pid())
     with pytest.raises(BrokerFailed, match="broker 0 was ended by SIGKILL"):
-        cluster.check()
+        watch(10)
 
 
 # ------------------------------------------------------------------------------------- beginnings and ends
@@ -258,14 +267,12 @@ def test_three_brokers_replicate_and_do_without_one(java):
     with Cluster(3) as cluster:
         topic = make_topic(cluster.bootstrap, replicas=3, min_insync_replicas="2")
         publish(cluster.bootstrap, topic, b"by three")
-        with closing(KafkaAdminClient(bootstrap_servers=cluster.bootstrap)) as admin:
-            partition = admin.describe_topics([topic])[0]["partitions"][0]
-        assert sorted(partition["isr_nodes"]) == [0, 1, 2]
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+        partition = admin.list_topics(topic, timeout=20).topics[topic].partitions[0]
+        assert sorted(partition.isrs) == [0, 1, 2]
 
-        leader = partition["leader_id"]
-        cluster.kill(leader)
+        cluster.kill(partition.leader)
         publish(cluster.bootstrap, topic, b"by two")
-        cluster.start(leader)
         assert records(cluster.bootstrap, topic) == [b"by three", b"by two"]
 
 
@@ -409,6 +416,53 @@ def script(path: Path, *lines: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(["#!/bin/sh", *lines, ""]))
     path.chmod(0o755)
+
+
+# -------------------------------------------------------------------------------------------- the fixtures
+
+
+def run_planted(pytester: pytest.Pytester) -> pytest.RunResult:
+    pytester.makeconftest("""
+        from tests.conftest import pytest_terminal_summary as pytest_terminal_summary
+        pytest_plugins = ["tests.support.kafka"]
+    """)
+    pytester.makepyfile("""
+        def test_that_reads(kafka_cluster):
+            assert not kafka_cluster.ours
+        def test_that_stops(own_kafka_cluster):
+            own_kafka_cluster.stop()
+    """)
+    return pytester.runpytest()
+
+
+def test_without_a_broker_its_tests_are_left_out(bare, pytester):
+    bare.delenv("SABOT_REQUIRE", raising=False)
+    run = run_planted(pytester)
+    run.assert_outcomes(skipped=2)
+    run.stdout.fnmatch_lines(["left out: kafka because there is neither SABOT_KAFKA, nor Java*"])
+
+
+def test_without_its_jars_too(bare, pytester):
+    def fetch() -> Path:
+        raise NoJars("Maven could not bring them:\nno network")
+
+    bare.delenv("SABOT_REQUIRE", raising=False)
+    put(bare, "java", Java("java", "17"))
+    put(bare, "maven", "mvn")
+    bare.setattr("deploy.kafka.cluster.find_java", lambda: Java("java", "17"))
+    bare.setattr(jars, "fetch", fetch)
+    run = run_planted(pytester)
+    run.assert_outcomes(skipped=2)
+    run.stdout.fnmatch_lines(["left out: kafka because Maven could not bring them: no network (2 times)"])
+
+
+def test_a_broker_of_somebody_else_is_not_stopped(bare, pytester):
+    bare.delenv("SABOT_REQUIRE", raising=False)
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+        bare.setenv("SABOT_KAFKA", f"127.0.0.1:{listener.getsockname()[1]}")
+        run = run_planted(pytester)
+    run.assert_outcomes(passed=1, skipped=1)
+    run.stdout.fnmatch_lines(["left out: kafka because the broker that there is may not be stopped"])
 
 
 # ------------------------------------------------------------------------------------------------ the jars

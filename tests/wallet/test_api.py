@@ -338,7 +338,7 @@ def test_a_service_that_cannot_publish_is_not_ready(client, world):
         if ready.status_code != 200:
             break
         threading.Event().wait(0.01)
-    assert ready.json()["reasons"] == ["the bus does not take our events"]
+    assert ready.json()["reasons"] == ["the bus: gone"]
     world.wallet.relay._bus = world.bus
 
 

@@ -14,7 +14,7 @@ from time import monotonic
 from typing import Any, Final
 
 from kafka import KafkaProducer
-from kafka.errors import KafkaError
+from kafka.errors import KafkaError, KafkaTimeoutError
 
 from services.runtime.bus.address import Address, in_words
 from services.runtime.bus.kafka.records import headers_of
@@ -24,6 +24,7 @@ from services.runtime.topics import TOPICS
 
 _AGAIN_SECONDS: Final = 0.25
 _CLOSE_SECONDS: Final = 2.0
+_BLOCK_MS: Final = 3_000
 
 log = logging.getLogger(__name__)
 
@@ -115,7 +116,7 @@ class Publisher:
         self._needed.set()
         self._thread.join()
         if self._producer is not None:
-            self._producer.close(timeout=_CLOSE_SECONDS)
+            _end(self._producer).join(_CLOSE_SECONDS)
 
     # The thread.
 
@@ -138,15 +139,21 @@ class Publisher:
                 return
             producer = self._make()
             for topic in TOPICS:  # from here on `send` knows where to, and does not wait to be told
-                producer.partitions_for(self._address.named(topic))
+                self._find(producer, self._address.named(topic))
         except (KafkaError, OSError) as error:
             self._reason = f"Kafka at {self._address} cannot be used: {in_words(error)}"
             log.warning("%s", self._reason)
             if producer is not None:
-                producer.close(timeout=0)
+                _end(producer)
         else:
             self._producer = producer
             self._connected.set()
+
+    def _find(self, producer: KafkaProducer, topic: str) -> None:
+        try:
+            producer.partitions_for(topic)
+        except KafkaTimeoutError as error:
+            raise KafkaTimeoutError(f"topic {topic} is not there: run 'sabot prepare' first") from error
 
     def _make(self) -> KafkaProducer:
         tuning = self._tuning
@@ -159,7 +166,7 @@ class Publisher:
             batch_size=256 * 1024,
             request_timeout_ms=tuning.request_timeout_ms,
             delivery_timeout_ms=tuning.delivery_timeout_ms,
-            max_block_ms=tuning.request_timeout_ms,
+            max_block_ms=_BLOCK_MS,
             retry_backoff_ms=tuning.retry_backoff_ms,
             reconnect_backoff_max_ms=tuning.reconnect_backoff_max_ms,
             bootstrap_timeout_ms=tuning.request_timeout_ms,
@@ -175,4 +182,20 @@ class Publisher:
         self._producer = None
         self._connected.clear()
         self._needed.set()
-        producer.close(timeout=0)
+        _end(producer)
+
+
+def _end(producer: KafkaProducer) -> threading.Thread:
+    """Close a producer, which is not done before its records are acknowledged or have timed out."""
+
+    def end() -> None:
+        while True:
+            try:
+                producer.close(timeout=_CLOSE_SECONDS)
+            except KafkaTimeoutError:
+                continue  # that closed nothing
+            return
+
+    thread = threading.Thread(target=end, name="kafka-publisher-end", daemon=True)
+    thread.start()
+    return thread

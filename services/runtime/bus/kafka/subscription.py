@@ -107,7 +107,9 @@ class KafkaSubscription:
             bootstrap_servers=list(self._address.servers),
             client_id=self._group,
             group_id=self._group,
-            group_instance_id=self._group,
+            # A static member that comes back is given what it had, whatever it asks for now; so one that reads
+            # other topics is another member, and has them when the old one's session is over.
+            group_instance_id="-".join([self._group, *self._topics]),
             enable_auto_commit=False,
             auto_offset_reset="earliest",  # where a position is not there any more; the inbox knows the rest
             fetch_max_wait_ms=min(500, tuning.request_timeout_ms - 1),
@@ -124,6 +126,10 @@ class KafkaSubscription:
         )
 
     def _consume(self, consumer: KafkaConsumer) -> None:
+        # It must know the topics before it joins: the member that joins first hands out the partitions, and
+        # those that it does not know of it gives to nobody, not even to itself.
+        for topic in self._topics:
+            consumer.partitions_for_topic(topic)
         consumer.subscribe(self._topics, listener=_GoOnFromHere(consumer, self._address, self._next))
         while not self._closing.is_set():
             self._commit(consumer)
@@ -133,7 +139,7 @@ class KafkaSubscription:
                     self._taken.wait(_POLL_MS / 1000)
                     continue
             polled = consumer.poll(timeout_ms=_POLL_MS)
-            self._fault = None if consumer.assignment() else self._fault
+            self._fault = self._shortage(consumer)
             for partition, records in polled.items():
                 topic = self._address.our_name(partition.topic)
                 self._next[topic, partition.partition] = records[-1].offset + 1
@@ -144,6 +150,19 @@ class KafkaSubscription:
             self._behind = _behind(consumer)
             if polled:
                 self._arrived()
+
+    def _shortage(self, consumer: KafkaConsumer) -> BusUnavailable | None:
+        """What is not read, or nothing: the group is one consumer, and has all partitions."""
+        given, there = len(consumer.assignment()), 0
+        for topic in self._topics:
+            partitions = consumer.partitions_for_topic(topic)
+            if not partitions:
+                return BusUnavailable(f"topic {topic} is not there: run 'sabot prepare' first")
+            there += len(partitions)
+        if given >= there:
+            return None
+        words = f"{self._group} has {given} of {there} partitions"
+        return BusUnavailable(f"{words}: it is joining its group, or others are in it")
 
     def _commit(self, consumer: KafkaConsumer) -> None:
         offsets, self._to_commit = self._to_commit, None
