@@ -51,7 +51,7 @@ class Caller:
         self._closing = threading.Event()
 
     def post(self, path: str, body: dict[str, Any]) -> Future[Reply]:
-        """Send a command. The future raises ``Refusal`` as the service says, or ``TEMPORARY`` after a while."""
+        """Send a command. The future raises ``Refusal`` as the service says; ``TEMPORARY`` after a while."""
         return self._pool.submit(self._patiently, path, json.dumps(body).encode())
 
     def close(self) -> None:

@@ -1,6 +1,7 @@
 """The event store over PostgreSQL keeps the contract."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import psycopg
 import pytest
@@ -8,7 +9,9 @@ import sqlalchemy as sa
 from sqlalchemy import Engine
 
 from deploy.postgres.server import Server
-from services.runtime import postgres as postgres_module
+from schemas.refusal import Refusal
+from services.runtime import postgres
+from services.runtime.postgres import DatabaseUnavailable
 from services.runtime.writer import WriterStopped
 from tests.contracts.store import StoreContract, Unsteady
 from tests.services.guests import GUEST, names_in, open_guests, work
@@ -23,11 +26,6 @@ def guests(databases: Databases) -> Databases:
         GUEST.create(db)
         db.execute(sa.text("GRANT SELECT, INSERT ON guest TO sabot_wallet"))
     return databases
-
-
-@pytest.fixture
-def connect(guests: Databases) -> Callable[[], Engine]:
-    return lambda: guests.open("wallet")
 
 
 class TestPostgresStore(StoreContract):
@@ -61,11 +59,7 @@ class TestPostgresStore(StoreContract):
         engine = guests.open("wallet", port=proxy.port)
 
         def at_the_commit(do: Callable[[], object]) -> Callable[[], None]:
-            def once(_: object) -> None:
-                sa.event.remove(engine, "commit", once)
-                do()
-
-            return lambda: sa.event.listen(engine, "commit", once)
+            return lambda: sa.event.listen(engine, "commit", lambda _: do())
 
         def end_the_session() -> None:
             with psycopg.connect(guests.postgres.admin) as admin:
@@ -76,45 +70,46 @@ class TestPostgresStore(StoreContract):
                 ).fetchall()
             assert ended == [(True,)]
 
-        match request.param:
-            case "the session is ended before the commit":
-                return Unsteady(engine, at_the_commit(end_the_session), committed=False)
-            case "the commit does not arrive":
-                return Unsteady(engine, lambda: proxy.lose("commit"), committed=False)
-            case "the answer is lost":
-                return Unsteady(engine, lambda: proxy.lose("answer"), committed=True)
-        server: Server = request.getfixturevalue("own_postgres")
+        server: Server | None = None
+        if "killed" in request.param:
+            server = request.getfixturevalue("own_postgres")
 
         def crash() -> None:
+            assert server is not None
             server.kill()
             server.start()
 
-        if request.param == "the server is killed before the commit":
-            return Unsteady(engine, at_the_commit(crash), committed=False)
-        proxy.on_answer = crash
-        return Unsteady(engine, lambda: proxy.lose("answer"), committed=True)
+        match request.param:
+            case "the session is ended before the commit":
+                break_next, committed = at_the_commit(end_the_session), False
+            case "the commit does not arrive":
+                break_next, committed = partial(proxy.lose, "commit"), False
+            case "the answer is lost":
+                break_next, committed = partial(proxy.lose, "answer"), True
+            case "the server is killed before the commit":
+                break_next, committed = at_the_commit(crash), False
+            case "the server is killed after the commit":
+                proxy.on_answer = crash
+                break_next, committed = partial(proxy.lose, "answer"), True
+            case _:
+                raise AssertionError(request.param)
+        return Unsteady(engine, break_next, committed, DatabaseUnavailable)
 
-
-def test_a_server_that_hangs_stops_the_writer_and_what_it_does_later_is_not_done_twice(
-    connect, own_postgres: Server, tmp_path, monkeypatch
-):
-    """The commit lies in the server's buffer when the client gives up; the server carries it out afterwards."""
-    from contextlib import closing
-
-    from tests.services.guests import open_bus
-
-    with closing(open_bus(tmp_path)) as bus:
+    def test_a_server_that_hangs_stops_the_writer_and_what_it_does_later_is_done_once(
+        self, connect, bus, own_postgres: Server, monkeypatch
+    ):
+        """The commit lies in the server's buffer when the client gives up, and is carried out afterwards."""
         engine = connect()
         writer = open_guests(engine, bus)
-        monkeypatch.setattr(postgres_module, "ANSWER_SECONDS", 0.3)
+        monkeypatch.setattr(postgres, "ANSWER_SECONDS", 0.3)
         ann = writer.submit("Ann")
         sa.event.listen(engine, "commit", lambda _: own_postgres.pause())
-        with pytest.raises(WriterStopped, match="no answer for"):
+        with pytest.raises(WriterStopped, match=r"no answer for 0\.3 seconds"):
             writer.step()
-        assert isinstance(ann.exception(0), Exception)
+        assert isinstance(ann.exception(0), Refusal)
         own_postgres.resume()
         monkeypatch.undo()
-        new = open_guests(connect(), bus)
+        new = open_guests(connect(), bus)  # waits for the server to be done with what came before
         again = new.submit("Ann")
         work(new)
         new.close()

@@ -40,9 +40,10 @@ class TestSqliteStore(StoreContract):
             if request.param == "before the commit":
                 sa.event.listen(engine, "commit", fail)
             else:
-                engine.dialect.do_commit = fail  # type: ignore[method-assign]
+                engine.dialect.do_commit = fail
 
-        return Unsteady(engine, break_next, committed=request.param == "the commit is not known to be done")
+        committed = request.param == "the commit is not known to be done"
+        return Unsteady(engine, break_next, committed, (sqlite3.OperationalError, sa.exc.OperationalError))
 
     def test_committed_means_written_to_the_disk(self, engine):
         with engine.connect() as db, db.begin():

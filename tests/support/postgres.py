@@ -1,7 +1,7 @@
 """Fixtures: a real PostgreSQL server, and databases on it that are a test's own.
 
-Under xdist every worker starts a server with the first test that wants one. ``SABOT_POSTGRES`` may name another
-instead, by the URL of its superuser; tests that stop a server are then left out.
+Under xdist every worker starts a server with the first test that wants one. ``SABOT_POSTGRES`` may name
+another instead, by the URL of its superuser; tests that stop a server are then left out.
 """
 
 import os
@@ -38,7 +38,8 @@ class Postgres:
     def template(self, prefix: str, port: int | None = None) -> str:
         """The URL, with ``{service}`` in it, of databases whose names begin so."""
         url = sa.make_url(self.admin)
-        return f"postgresql://sabot_{{service}}:{_PASSWORD}@{url.host}:{port or url.port or 5432}/{prefix}{{service}}"
+        host = f"{url.host}:{port or url.port or 5432}"
+        return f"postgresql://sabot_{{service}}:{_PASSWORD}@{host}/{prefix}{{service}}"
 
     def make(self, prefix: str, service: str) -> None:
         """One prepared database."""

@@ -15,9 +15,11 @@ import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import closing
+from time import monotonic
 from typing import Any, Final
 
 from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
+from kafka.admin import KafkaAdminClient, MemberToRemove
 from kafka.errors import FencedInstanceIdError, KafkaError
 from kafka.structs import OffsetAndMetadata
 
@@ -51,6 +53,9 @@ class KafkaSubscription:
         self._arrived = arrived or (lambda: None)
         self._next: dict[tuple[str, int], int] = dict(start)
         """Behind what was read from Kafka, by partition."""
+        # A static member that comes back is given what it had, whatever it asks for now; so one that reads
+        # other topics is another member, and has them when the old one's session is over.
+        self._member = "-".join([self._group, *self._topics])
         self._read: deque[Delivery] = deque()
         self._behind = 0
         """Records that Kafka has and this has not read."""
@@ -90,6 +95,8 @@ class KafkaSubscription:
                 if self._address.answers:
                     with closing(self._make()) as consumer:
                         self._consume(consumer)
+                    if not self._closing.is_set():
+                        self._leave_group()
                 else:
                     self._fault = BusUnavailable(self._address.silence)
             except FencedInstanceIdError:
@@ -107,9 +114,7 @@ class KafkaSubscription:
             bootstrap_servers=list(self._address.servers),
             client_id=self._group,
             group_id=self._group,
-            # A static member that comes back is given what it had, whatever it asks for now; so one that reads
-            # other topics is another member, and has them when the old one's session is over.
-            group_instance_id="-".join([self._group, *self._topics]),
+            group_instance_id=self._member,
             enable_auto_commit=False,
             auto_offset_reset="earliest",  # where a position is not there any more; the inbox knows the rest
             fetch_max_wait_ms=min(500, tuning.request_timeout_ms - 1),
@@ -126,11 +131,13 @@ class KafkaSubscription:
         )
 
     def _consume(self, consumer: KafkaConsumer) -> None:
+        """Read until this is closed, or Kafka leaves it without any partition for long."""
         # It must know the topics before it joins: the member that joins first hands out the partitions, and
         # those that it does not know of it gives to nobody, not even to itself.
         for topic in self._topics:
             consumer.partitions_for_topic(topic)
         consumer.subscribe(self._topics, listener=_GoOnFromHere(consumer, self._address, self._next))
+        hungry_since: float | None = None
         while not self._closing.is_set():
             self._commit(consumer)
             if self._read:
@@ -140,6 +147,12 @@ class KafkaSubscription:
                     continue
             polled = consumer.poll(timeout_ms=_POLL_MS)
             self._fault = self._shortage(consumer)
+            if consumer.assignment():
+                hungry_since = None
+            elif hungry_since is None:
+                hungry_since = monotonic()
+            elif monotonic() - hungry_since > 2 * self._tuning.session_timeout_ms / 1000:
+                return
             for partition, records in polled.items():
                 topic = self._address.our_name(partition.topic)
                 self._next[topic, partition.partition] = records[-1].offset + 1
@@ -150,6 +163,19 @@ class KafkaSubscription:
             self._behind = _behind(consumer)
             if polled:
                 self._arrived()
+
+    def _leave_group(self) -> None:
+        """A static member that was given nothing is given nothing again, unless it was away."""
+        log.warning("%s has no partitions and joins its group anew", self._group)
+        admin = KafkaAdminClient(
+            bootstrap_servers=list(self._address.servers),
+            request_timeout_ms=self._tuning.request_timeout_ms,
+            bootstrap_timeout_ms=self._tuning.request_timeout_ms,
+        )
+        try:
+            admin.remove_group_members(self._group, [MemberToRemove(group_instance_id=self._member)])
+        finally:
+            admin.close()
 
     def _shortage(self, consumer: KafkaConsumer) -> BusUnavailable | None:
         """What is not read, or nothing: the group is one consumer, and has all partitions."""
