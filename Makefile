@@ -116,6 +116,10 @@ python:
 demo: setup ## run the demonstration
 	@.venv/bin/sabot demo $(ARGS)
 
+.PHONY: demo-kafka
+demo-kafka: setup ## the same on Kafka and PostgreSQL, each service a process
+	@$(PY) -m deploy.demo $(ARGS)
+
 .PHONY: bench
 bench: setup ## measure throughput on this machine
 	@$(PY) -m benchmarks $(ARGS)

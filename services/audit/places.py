@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
@@ -22,7 +21,7 @@ from services.audit.snapshot import snapshot
 from services.runtime.bus.embedded import EmbeddedBus
 from services.runtime.database import open_sqlite_to_inspect
 from services.runtime.files import BUS_DATABASE, DATABASES, SERVICES, database_of
-from services.runtime.installation import Installation
+from services.runtime.installation import Installation, is_written
 from services.runtime.sqlite import is_in_use
 from services.runtime.store import read_heads
 from services.runtime.topics import TOPICS
@@ -98,7 +97,7 @@ def _servers(stack: ExitStack, where: Installation, copied: Callable[[int], None
     bus = _copy(stack, where, copied)
     stores |= {producer: _server(stack, where, producer) for producer in ("wallet", "game")}
     names = {service: f"{service}'s database" for service in SERVICES}
-    at_work = any(map(_is_written, stores.values()))
+    at_work = any(is_written(connection, service) for service, connection in stores.items())
     return Places(bus, f"Kafka at {where.kafka}", stores, names, at_work)
 
 
@@ -109,17 +108,6 @@ def _server(stack: ExitStack, where: Installation, service: str) -> Connection:
     connection = stack.enter_context(engine.connect().execution_options(isolation_level="REPEATABLE READ"))
     read_heads(connection)  # the moment is that of the first question
     return connection
-
-
-_OTHERS: Final = sa.text(
-    "SELECT count(*) FROM pg_stat_activity "
-    "WHERE datname = current_database() AND pid <> pg_backend_pid() AND usename = current_database()"
-)
-"""A service's role has the name of its database."""
-
-
-def _is_written(connection: Connection) -> bool:
-    return bool(connection.scalar(_OTHERS))
 
 
 def _copy(stack: ExitStack, where: Installation, copied: Callable[[int], None] | None) -> EmbeddedBus:

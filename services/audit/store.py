@@ -18,7 +18,7 @@ from schemas.envelope import Recorded
 from schemas.events.audit import CoupVerified, DiscrepancyFound
 from services.audit.core.room import Change
 from services.runtime import bulk
-from services.runtime.tables import APPEND, REPLACE, Access, table_of
+from services.runtime.tables import APPEND, REPLACE, Access, storable, table_of
 
 
 class AuditedStreamRow(SQLModel, table=True):
@@ -193,7 +193,7 @@ def save_said(db: Connection, events: Sequence[Recorded[Any]]) -> None:
                     "table_name": data.table,
                     "shoe": data.shoe,
                     "coup": data.coup,
-                    "words": data.words,
+                    "words": storable(data.words),
                 }
             )
             if data.table is not None and data.shoe is not None and data.coup is not None:

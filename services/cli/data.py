@@ -9,7 +9,9 @@ from typing import Annotated
 import typer
 
 from services.cli.console import fail
+from services.room.calls import AddressError
 from services.room.local import LocalRoom
+from services.room.remote import RemoteRoom
 from services.runtime.installation import Installation, InstallationError
 from services.runtime.ports import Ids, Rng
 from services.runtime.ports_system import SystemClock, SystemIds, SystemRng
@@ -38,6 +40,21 @@ DatabaseOption = Annotated[
     ),
 ]
 
+GameOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL", help="Where game answers, if at work. Default: SABOT_GAME.", show_default=False
+    ),
+]
+WalletOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help="Where wallet answers, if at work. Default: SABOT_WALLET.",
+        show_default=False,
+    ),
+]
+
 
 def settings() -> Settings:
     """The settings of the environment; ends the command where they cannot be taken."""
@@ -53,6 +70,19 @@ def installation(data: Path, kafka: str | None, database: str | None) -> Install
     try:
         return Installation(data, kafka or given.kafka, database or given.database)
     except InstallationError as error:
+        fail(str(error), status=2)
+
+
+def drive_room(where: Installation, game: str | None, wallet: str | None) -> LocalRoom | RemoteRoom:
+    """The room of an installation: its services where they are at work, otherwise in this process."""
+    if where.database is None or not where.is_served():
+        if game is not None or wallet is not None:
+            fail("--game and --wallet are for services at work on PostgreSQL; there are none", status=2)
+        return open_room(where)
+    given = settings()
+    try:
+        return RemoteRoom(where, given, game=game or given.game, wallet=wallet or given.wallet)
+    except AddressError as error:
         fail(str(error), status=2)
 
 

@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 from datetime import UTC
-from itertools import count
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from schemas.commands import VoidCoup
-from schemas.house import House, Shuffle, shipped_houses
+from schemas.house import House, shipped_houses
 from services.audit.reports.shoe_html import ShoeReport
-from services.audit.verification import Verification
 from services.cli.beads import BeadPlate
-from services.cli.console import console, errors, fail, print_json, progress
+from services.cli.console import console, fail, print_json, progress
 from services.cli.data import open_room
-from services.cli.summary import print_findings, print_money, print_outcomes, print_verdict
+from services.cli.summary import print_demonstration
 from services.cli.verify import Listeners, document, run_verification
-from services.room.room import Room, Stalled
-from services.room.tables import Plan, VirtualTable, play
+from services.room.demonstration import demonstrate
+from services.room.room import Stalled
+from services.room.tables import Plan, plan_of
 from services.runtime.installation import Installation
 from services.runtime.ports_system import SeededRng, SystemClock, SystemRng
 from services.runtime.writer import WriterStopped
-
-_COUPS_A_SHOE = 80
-_COUPS_WITHOUT_A_SHOE = 60
 
 
 def demo(
@@ -57,7 +52,7 @@ def demo(
         fail(f"house {house} has at most {max(chosen.table.seats)} seats", status=2)
     place = data or _new_place(Path("sabot-data"))
     try:
-        _play(chosen, _plan(chosen, shoes, coups), seats=seats, seed=seed, place=place)
+        _play(chosen, plan_of(chosen, shoes, coups), seats=seats, seed=seed, place=place)
     except (WriterStopped, Stalled) as reason:
         fail(str(reason))
     page = place / "report.html"
@@ -68,16 +63,10 @@ def demo(
     if json:
         print_json({**document(result), "data": str(place), "report": str(page)})
     else:
-        _print(result, chosen, beads)
+        print_demonstration(result, chosen, beads)
         console.print(f"Data:   {place}", markup=False, soft_wrap=True)
         console.print(f"Report: {page}", markup=False, soft_wrap=True)
     raise typer.Exit(0 if result.ok and not result.open else 1)
-
-
-def _plan(house: House, shoes: int, coups: int | None) -> Plan:
-    if house.shoe.shuffle is Shuffle.EVERY_ROUND:
-        return Plan(shoes=None, coups=coups or _COUPS_WITHOUT_A_SHOE * shoes)
-    return Plan(shoes=shoes, coups=coups)
 
 
 def _play(house: House, plan: Plan, *, seats: int, seed: str | None, place: Path) -> None:
@@ -85,44 +74,11 @@ def _play(house: House, plan: Plan, *, seats: int, seed: str | None, place: Path
     # would otherwise give new players the ids of old ones.
     rng = SystemRng() if seed is None else SeededRng("shoe/" + seed)
     bettors = SeededRng("bets/" + (seed if seed is not None else SystemRng().token(16).hex()))
-    expected = plan.coups or _COUPS_A_SHOE * (plan.shoes or 1)
-    with open_room(Installation(place), rng=rng) as room, progress("Playing", expected, "coups") as bar:
-        _void_what_was_cut_off(room)
-        table = VirtualTable(room, _table_name(room), house, seats=seats, plan=plan, rng=bettors)
-        play(room, [table], bar)
-
-
-def _void_what_was_cut_off(room: Room) -> None:
-    """An earlier demonstration that was killed may have left a coup open: its stakes go back."""
-    for table in room.tables():
-        if table.source == "virtual" and table.coup is not None:
-            voiding = VoidCoup(
-                operator=table.operator,
-                table=table.name,
-                shoe=table.coup.shoe,
-                coup=table.coup.number,
-                reason="the demonstration was cut off",
-            )
-            room.result(room.game.submit(voiding))
-
-
-def _table_name(room: Room) -> str:
-    """A table of its own for every demonstration in one directory, since each may have another house."""
-    taken = {each.name for each in room.tables()}
-    return next(name for number in count(1) if (name := f"T{number}") not in taken)
+    with open_room(Installation(place), rng=rng) as room, progress("Playing", plan.expected, "coups") as bar:
+        demonstrate(room, house, plan, seats=seats, rng=bettors, progress=bar)
 
 
 def _new_place(parent: Path) -> Path:
     stamp = SystemClock().now().astimezone(UTC).strftime("%Y%m%d-%H%M%S")
     names = [f"demo-{stamp}", *(f"demo-{stamp}-{number}" for number in range(2, 100))]
     return next(parent / name for name in names if not (parent / name).exists())
-
-
-def _print(result: Verification, house: House, beads: BeadPlate) -> None:
-    console.print(f"[b]{house.name}[/b], {house.shoe.decks} decks")
-    console.print("Every coup: B Banker, P Player, T tie; ✗ one that audit did not verify")
-    console.print(beads.text())
-    print_outcomes(result, house)
-    print_money(result)
-    print_findings(result, errors)
-    print_verdict(result)

@@ -14,13 +14,20 @@ from rich.table import Table
 
 from schemas.money import format_amount
 from services.cli.console import console, errors, fail, print_json, progress
-from services.cli.data import DatabaseOption, DataOption, KafkaOption, installation, open_room
+from services.cli.data import (
+    DatabaseOption,
+    DataOption,
+    GameOption,
+    KafkaOption,
+    WalletOption,
+    drive_room,
+    installation,
+)
 from services.room.ingest import Ingest, IngestReport
 from services.room.lines import LineError
-from services.room.room import Stalled
+from services.room.room import Room, Stalled
 from services.room.settlements import SettlementsFile
 from services.runtime.files import DATABASES
-from services.runtime.installation import Installation
 from services.runtime.writer import WriterStopped
 
 _REJECTED_STATUS = 3
@@ -31,6 +38,8 @@ def ingest(
     data: DataOption = Path("sabot-data"),
     kafka: KafkaOption = None,
     database: DatabaseOption = None,
+    game: GameOption = None,
+    wallet: WalletOption = None,
     out: Annotated[
         Path | None,
         typer.Option(help="Where the settlements go (CSV, a row a bet). Default: settlements.csv in DATA."),
@@ -46,6 +55,9 @@ def ingest(
     {"type":"coup","table":"T1","house":"nl","shoe":"S1","coup":1,"cards":["8C","8C","7C","5D","9D","QH"],
     "bets":[{"account":"alice","spot":"banker","stake":"25.00","currency":"EUR","tx":"b1"}]}
 
+    Where the services are at work already (on PostgreSQL), they are asked over HTTP; otherwise they run in
+    this process for as long as it takes.
+
     A line that cannot be is left out whole and goes, with its number, the field and the reason, to
     FILE.rejected.jsonl; the exit status is then 3. The same file again changes nothing.
     """
@@ -55,7 +67,8 @@ def ingest(
     _refuse_to_overwrite(target, file, data)
     rejects = _Rejects(file.with_name(file.name + ".rejected.jsonl"))
     try:
-        report = _run(file, installation(data, kafka, database), target, rejects)
+        with drive_room(installation(data, kafka, database), game, wallet) as room:
+            report = _run(file, room, target, rejects)
     except (WriterStopped, Stalled) as reason:
         fail(f"{reason}; what was committed is kept, and the same command goes on from there")
     finally:
@@ -77,9 +90,8 @@ def _refuse_to_overwrite(target: Path, file: Path, data: Path) -> None:
         )
 
 
-def _run(file: Path, where: Installation, target: Path, rejects: _Rejects) -> IngestReport:
+def _run(file: Path, room: Room, target: Path, rejects: _Rejects) -> IngestReport:
     with ExitStack() as stack:
-        room = stack.enter_context(open_room(where))
         target.parent.mkdir(parents=True, exist_ok=True)
         # A file is written beside its place and moved when whole, so that nobody takes half of it for all. A
         # device, a pipe or a link is written to as it is.

@@ -17,9 +17,9 @@ _HELP: Final = (
     "Sabot, the event-sourced back office of a baccarat room: [b]game[/b] deals by the house's rules, "
     "[b]wallet[/b] takes bets and pays, [b]audit[/b] works every coup out again.\n\n"
     "Begin with [b]sabot demo[/b]. Feed recorded coups with [b]sabot ingest[/b], check everything with "
-    "[b]sabot verify[/b]."
+    "[b]sabot verify[/b]. Get Kafka and PostgreSQL ready with [b]sabot prepare[/b]."
 )
-_COMMANDS: Final = ("demo", "ingest", "verify", "odds", "houses")
+_COMMANDS: Final = ("demo", "ingest", "verify", "odds", "houses", "prepare")
 _SERVICES: Final = ("game", "wallet", "audit")
 
 
@@ -72,12 +72,14 @@ def run() -> None:
     except OSError as error:
         fail(f"{error.strerror or error}: {error.filename}" if error.filename else str(error))
     except Exception as error:
-        if not _of_a_database(error):
+        if _is_from("services.runtime.postgres", error) or _is_from("services.runtime.ports", error):
+            fail(str(error))
+        if not (_is_from("sqlite3", error) or _is_from("sqlalchemy", error)):
             raise
         cause = getattr(error, "orig", None) or error
         fail(f"the databases in the data directory cannot be used: {cause}")
 
 
-def _of_a_database(error: Exception) -> bool:
-    """Whether SQLite or SQLAlchemy says it: both are loaded only where a command needs them."""
-    return any(kind.__module__.split(".")[0] in ("sqlite3", "sqlalchemy") for kind in type(error).__mro__)
+def _is_from(module: str, error: Exception) -> bool:
+    """Whether an error is one of a module's, which is loaded only where a command needs it."""
+    return any(f"{kind.__module__}.".startswith(f"{module}.") for kind in type(error).__mro__)

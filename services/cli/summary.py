@@ -10,10 +10,22 @@ from rich.table import Table
 from schemas.house import House
 from schemas.money import exponent_of, format_amount, format_units
 from services.audit.verification import Verification
-from services.cli.console import console
+from services.cli.beads import BeadPlate
+from services.cli.console import console, errors
 from services.game.core.odds import count, percent
 
 _FINDINGS_SHOWN = 20
+
+
+def print_demonstration(result: Verification, house: House, beads: BeadPlate) -> None:
+    """All of it: the bead plate, the tables, the verdict."""
+    console.print(f"[b]{house.name}[/b], {house.shoe.decks} decks")
+    console.print("Every coup: B Banker, P Player, T tie; ✗ one that audit did not verify")
+    console.print(beads.text())
+    print_outcomes(result, house)
+    print_money(result)
+    print_findings(result, errors)
+    print_verdict(result)
 
 
 def print_outcomes(result: Verification, house: House | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from schemas.commands import CommitShoe, LoadShoe, OpenCoup, OpenTable, TakeSeat
 from schemas.house import House, Shuffle
@@ -15,6 +15,9 @@ from services.room.players import Players
 from services.room.room import Room
 from services.runtime.ports_system import SeededRng
 
+_COUPS_A_SHOE: Final = 80
+_COUPS_WITHOUT_A_SHOE: Final = 60
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -22,6 +25,18 @@ class Plan:
 
     shoes: int | None
     coups: int | None
+
+    @property
+    def expected(self) -> int:
+        """About how many coups that are."""
+        return self.coups or _COUPS_A_SHOE * (self.shoes or 1)
+
+
+def plan_of(house: House, shoes: int, coups: int | None) -> Plan:
+    """A plan for a house: one that shuffles every round has no shoe's end, and ends after some coups."""
+    if house.shoe.shuffle is Shuffle.EVERY_ROUND:
+        return Plan(shoes=None, coups=coups or _COUPS_WITHOUT_A_SHOE * shoes)
+    return Plan(shoes=shoes, coups=coups)
 
 
 class VirtualTable:

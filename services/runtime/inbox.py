@@ -8,6 +8,7 @@ and never counts as a place in a stream.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
@@ -31,12 +32,15 @@ from schemas.events import EVENTS
 from schemas.events.base import Payload
 from services.runtime import bulk
 from services.runtime.ports import Delivery
-from services.runtime.tables import ConsumerOffsetRow, DeadLetterRow, InboxRow, table_of
+from services.runtime.tables import ConsumerOffsetRow, DeadLetterRow, InboxRow, storable, table_of
 from services.runtime.topics import topic_of
 
 _INBOX: Final = table_of(InboxRow)
 _OFFSET: Final = table_of(ConsumerOffsetRow)
 _DEAD: Final = table_of(DeadLetterRow)
+
+_STREAM_NAME: Final = re.compile(r"[^\x00-\x1f\x7f]{0,200}")
+"""What a stream may be called: not every database takes a longer key, or one with a NUL in it."""
 
 
 class Verdict(StrEnum):
@@ -143,6 +147,7 @@ class Inbox:
                 passing is not None
                 and passing.type in self._passed_over
                 and topic_of(passing.stream) == delivery.topic
+                and _STREAM_NAME.fullmatch(passing.stream)
             ):
                 return self._pass(delivery, passing), None
         event, newer = None, None
@@ -156,6 +161,8 @@ class Inbox:
         except NotOurs as stranger:
             return self._bury(delivery, str(stranger), received_at)
         stream, sequence = envelope.stream, envelope.sequence
+        if not _STREAM_NAME.fullmatch(stream):
+            return self._bury(delivery, f"{stream[:200]!r} is no name of a stream", received_at)
         if topic_of(stream) != delivery.topic:
             reason = f"an event of stream {stream} has no place on {delivery.topic}"
             return self._bury(delivery, reason, received_at)
@@ -197,7 +204,7 @@ class Inbox:
                         "held_topic": topic,
                         "held_partition": partition,
                         "held_offset": offset,
-                        "held_reason": place.held_reason,
+                        "held_reason": place.held_reason and storable(place.held_reason),
                     }
                 )
             bulk.upsert(db, _INBOX, rows)
@@ -258,7 +265,7 @@ class Inbox:
         self, delivery: Delivery, stream: str | None, sequence: int | None, verdict: Verdict, words: str
     ) -> Verdict:
         place = (delivery.topic, delivery.partition, delivery.offset)
-        self._irregular.append(Irregularity(verdict, *place, stream, sequence, words))
+        self._irregular.append(Irregularity(verdict, *place, stream, sequence, storable(words)))
         return verdict
 
     def _bury(self, delivery: Delivery, reason: str, received_at: str) -> tuple[Verdict, None]:
@@ -269,7 +276,7 @@ class Inbox:
                 "topic": delivery.topic,
                 "partition": delivery.partition,
                 "offset": delivery.offset,
-                "reason": reason,
+                "reason": storable(reason),
                 "body": delivery.body,
                 "received_at": received_at,
             }

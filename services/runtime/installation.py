@@ -8,14 +8,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
-from sqlalchemy import Engine
+import sqlalchemy as sa
+from sqlalchemy import Connection, Engine
 
 from services.runtime.bus.address import AddressError, parse_address
 from services.runtime.bus.embedded import EmbeddedBus
 from services.runtime.database import migrate, open_sqlite
 from services.runtime.files import BUS_DATABASE, database_of
 from services.runtime.ports import Bus
+
+_WRITERS: Final = sa.text(
+    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = :name"
+)
 
 
 class InstallationError(ValueError):
@@ -70,21 +76,42 @@ class Installation:
             engine = open_sqlite(self.data / database_of(service), writer=True)
             migrate(engine, service)
             return engine
-        from services.runtime.postgres import check_migrated, open_postgres
+        from services.runtime.postgres import check_migrated, open_postgres, url_of
 
-        engine = open_postgres(url_of(self.database, service), writer=True, name=f"sabot-{service}")
+        engine = open_postgres(url_of(self.database, service), writer=True, name=writer_name(service))
         check_migrated(engine, service)
         return engine
+
+    def is_served(self) -> bool:
+        """Whether game or wallet are at work on their PostgreSQL databases at this moment.
+
+        Raises:
+            DatabaseUnavailable: PostgreSQL cannot be reached.
+        """
+        return any(map(self._has_writer, ("game", "wallet")))
+
+    def _has_writer(self, service: str) -> bool:
+        engine = self.open_reader(service)
+        try:
+            with engine.connect() as db:
+                return is_written(db, service)
+        finally:
+            engine.dispose()
 
     def open_reader(self, service: str) -> Engine:
         """The database of a service, for questions."""
         if self.database is None:
             return open_sqlite(self.data / database_of(service), writer=False)
-        from services.runtime.postgres import open_postgres
+        from services.runtime.postgres import open_postgres, url_of
 
         return open_postgres(url_of(self.database, service), writer=False, name=f"sabot-{service}-reader")
 
 
-def url_of(database: str, service: str) -> str:
-    """The URL of one service's database."""
-    return database.replace("{service}", service)
+def is_written(db: Connection, service: str) -> bool:
+    """Whether a writer of the service has a session on this PostgreSQL database."""
+    return bool(db.scalar(_WRITERS, {"name": writer_name(service)}))
+
+
+def writer_name(service: str) -> str:
+    """What a writer calls itself to the database server."""
+    return f"sabot-{service}"

@@ -84,11 +84,12 @@ def guard_runtime_tables() -> None:
 
 
 _RUNTIME_GUARDS = (
-    # ------------------------------------------------------------------------------------------ for all guards
+    # ----------------------------------------------------------------------------------------- for all guards
     """
     CREATE FUNCTION sabot_violated(guard text, words text) RETURNS void LANGUAGE plpgsql AS $$
     BEGIN
-        RAISE EXCEPTION USING ERRCODE = 'check_violation', CONSTRAINT = guard, MESSAGE = guard || ': ' || words;
+        RAISE EXCEPTION USING
+            ERRCODE = 'check_violation', CONSTRAINT = guard, MESSAGE = guard || ': ' || words;
     END $$
     """,
     # As a trigger of what nobody may do, not even the tables' owner.

@@ -40,6 +40,10 @@ class Settings(BaseModel):
     sets an installation apart from others that share the brokers."""
     database: str | None = None
     """URL of the PostgreSQL databases instead of files; ``{service}`` in it becomes game, wallet or audit."""
+    game: str = "http://127.0.0.1:8101"
+    """Where game answers, for a command that drives services at work."""
+    wallet: str = "http://127.0.0.1:8102"
+    """Where wallet answers."""
     trusted_network: bool = False
     """Whether a service may listen where other machines reach it, though it asks nobody who he is: only in a
     network of containers whose ports are published to the loopback interface."""

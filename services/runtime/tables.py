@@ -6,6 +6,7 @@ how far it has travelled. Everything else in a database is a projection.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -131,6 +132,17 @@ def table_of(model: type[SQLModel]) -> sa.Table:
     table = model.__table__  # type: ignore[attr-defined]
     assert isinstance(table, sa.Table)
     return table
+
+
+def storable(words: str) -> str:
+    """Words in which somebody else's bytes may be quoted, as every database takes them.
+
+    PostgreSQL has no NUL in a text, and neither a half of a surrogate pair; they are written as escapes.
+    """
+    return _UNSTORABLE.sub(lambda found: ascii(found[0])[1:-1], words)
+
+
+_UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
 
 
 class MinorUnits(sa.types.TypeDecorator[int]):

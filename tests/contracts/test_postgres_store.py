@@ -14,7 +14,7 @@ from services.runtime import postgres
 from services.runtime.postgres import DatabaseUnavailable
 from services.runtime.writer import WriterStopped
 from tests.contracts.store import StoreContract, Unsteady
-from tests.services.guests import GUEST, names_in, open_guests, work
+from tests.services.guests import make_guests_table, names_in, open_guests, work
 from tests.support.postgres import Databases
 from tests.support.proxy import Proxy
 
@@ -22,9 +22,7 @@ from tests.support.proxy import Proxy
 @pytest.fixture
 def guests(databases: Databases) -> Databases:
     """A wallet's database, with the table of the small service that stands in for wallet here."""
-    with databases.open_as_owner("wallet").begin() as db:
-        GUEST.create(db)
-        db.execute(sa.text("GRANT SELECT, INSERT ON guest TO sabot_wallet"))
+    make_guests_table(databases)
     return databases
 
 

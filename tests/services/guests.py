@@ -23,6 +23,7 @@ from services.runtime.ports import Bus
 from services.runtime.ports_system import SeededIds
 from services.runtime.writer import Limits, Writer
 from tests.contracts.streams import clock
+from tests.support.postgres import Databases
 
 GUEST = sa.Table("guest", sa.MetaData(), sa.Column("name", sa.String, primary_key=True))
 
@@ -109,6 +110,13 @@ def open_engine(path: Path) -> Engine:
     engine = open_sqlite(path, writer=True)
     migrate(engine, "wallet")
     return engine
+
+
+def make_guests_table(databases: Databases) -> None:
+    """Wallet's database on PostgreSQL, with the table of this service, which stands in for wallet."""
+    with databases.open_as_owner("wallet").begin() as db:
+        GUEST.create(db)
+        db.execute(sa.text("GRANT SELECT, INSERT ON guest TO sabot_wallet"))
 
 
 def open_guests(engine: Engine, bus: Bus, service: Guests | None = None, **limits: int) -> Writer[str]:

@@ -18,7 +18,16 @@ from services.runtime.republish import UnknownStream, republish
 from services.runtime.tables import DeadLetterRow, table_of
 from services.runtime.writer import Writer
 from tests.contracts.streams import Seats, Stream, record_of
-from tests.services.guests import UNLUCKY_SEAT, Guests, names_in, open_bus, open_engine, open_guests, work
+from tests.services.guests import (
+    UNLUCKY_SEAT,
+    Guests,
+    make_guests_table,
+    names_in,
+    open_bus,
+    open_engine,
+    open_guests,
+    work,
+)
 
 TOPIC = "game.events"
 
@@ -26,8 +35,8 @@ TOPIC = "game.events"
 class Consumer:
     """A service that consumes, over one database through all its restarts."""
 
-    def __init__(self, folder) -> None:
-        self.engine = open_engine(folder / "consumer.db")
+    def __init__(self, folder, engine: sa.Engine | None = None) -> None:
+        self.engine = engine or open_engine(folder / "consumer.db")
         self.bus = open_bus(folder)
         self.writer: Writer[str] = open_guests(self.engine, self.bus)
 
@@ -455,3 +464,50 @@ def test_events_of_no_concern_keep_their_place_unread(tmp_path):
     assert names_in(engine) == seats_of("T1", 1, 3, 6)
     assert list(counted.values()) == [3, 2, 1, 1, 1]
     assert service.skipped_places == [("game/op.T1", 4)]
+
+
+def strange_records() -> list[Record]:
+    """Bytes of somebody else's, of which no database may choke."""
+    seats = Seats()
+    seats.sit(1)
+    body = seats.events[0].body
+    name = b'"stream":"game/op.T1"'
+    assert name in body
+    strange = [body.replace(name, b'"stream":"game/' + other + b'"') for other in STRANGE_NAMES]
+    strange += [
+        body.replace(b'"sequence":1', b'"sequence":' + b"9" * 30),
+        body.replace(b"seat.taken", b"\\u0000"),
+        body.replace(b"op.T1", b"op.\\ud800"),
+        b"\x00",
+        b"\xff\xfe",
+        b'"\\u0000"',
+        b"",
+    ]
+    return [Record(TOPIC, "game/op.T1", each) for each in strange]
+
+
+STRANGE_NAMES = (rb"a\u0000b", b"a\x00b", rb"a\u001fb", b"a" * 300, "é".encode() * 250, rb"\ud800")
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def consumer_of_each_kind(request, tmp_path) -> Iterator[Consumer]:
+    engine = None
+    if request.param == "postgres":
+        databases = request.getfixturevalue("databases")
+        make_guests_table(databases)
+        engine = databases.open("wallet")
+    with closing(Consumer(tmp_path, engine)) as consumer:
+        yield consumer
+
+
+def test_no_strange_record_stops_a_service(consumer_of_each_kind):
+    consumer, records = consumer_of_each_kind, strange_records()
+    consumer.hear(*records)
+    consumer.restart()
+    assert consumer.names == set()
+    # One has a place in a stream, however far away; all others are dead letters.
+    assert list(consumer.held) == ["game/op.T1"]
+    far_away = [record.body for record in records if b"9" * 30 in record.body]
+    buried = consumer.dead_letters()
+    assert sorted([body for _, body, _ in buried] + far_away) == sorted(record.body for record in records)
+    assert not any("\0" in said for *_, said in buried)

@@ -1,0 +1,56 @@
+"""``sabot prepare``: an installation on servers is made ready."""
+
+from __future__ import annotations
+
+import json as jsonlib
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from services.cli.console import console, fail
+from services.cli.data import DatabaseOption, KafkaOption, installation
+from services.room.preparing import prepare_installation
+from services.runtime.ports import BusUnavailable
+from services.runtime.postgres import DatabaseUnavailable
+from services.runtime.prepare import PreparationFailed
+
+
+def prepare(
+    kafka: KafkaOption = None,
+    database: DatabaseOption = None,
+    admin: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="A PostgreSQL role that may make databases and roles, such as "
+            "postgresql://postgres@HOST/postgres.",
+            show_default=False,
+        ),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print what was done as JSON.")] = False,
+) -> None:
+    """Make Kafka and PostgreSQL ready for the services; once, and again after an upgrade.
+
+    On Kafka: the topics, kept for ever, with three replicas where there are three brokers. On PostgreSQL: a
+    database and a role for each service with only the rights that it needs, a reader's role for sabot verify,
+    and the tables of this version. What is there already stays as it is.
+    """
+    where = installation(Path("sabot-data"), kafka, database)
+    if where.kafka is None and where.database is None:
+        fail("name what to make ready: --kafka, or --database with --admin", status=2)
+    if where.database is not None and admin is None:
+        fail("--database needs --admin: who may make databases and roles there", status=2)
+    done: list[str] = []
+
+    def say(words: str) -> None:
+        done.append(words)
+        if not json:
+            console.print(words, markup=False, soft_wrap=True)
+
+    try:
+        prepare_installation(where, admin, say)
+    except (BusUnavailable, DatabaseUnavailable, PreparationFailed, ValueError) as error:
+        fail(str(error))
+    if json:
+        print(jsonlib.dumps({"done": done}, indent=2))

@@ -1,0 +1,330 @@
+"""What PostgreSQL itself does not let happen, whoever asks for it: each guard is broken and must say its name.
+
+All of it is tried as the owner of the tables. The services' own roles may do less (``test_postgres_rights``).
+"""
+
+from collections.abc import Callable
+
+import psycopg
+import pytest
+import sqlalchemy as sa
+
+from tests.support.postgres import SERVICES, Databases
+
+COUNT = "UPDATE outbox SET commits = commits + 1;"
+
+EVENTS = """
+    INSERT INTO stream (name, sequence, hash) VALUES ('wallet/main', 0, repeat('0', 64));
+    INSERT INTO event VALUES (1, 1, 1, 'one'), (2, 1, 2, 'two');
+    UPDATE stream SET sequence = 2, hash = encode(sha256('two'), 'hex');
+    INSERT INTO inbox (stream, sequence, hash) VALUES ('game/main.T', 5, repeat('a', 64));
+    INSERT INTO dead_letter (topic, partition, "offset", reason, body, received_at)
+        VALUES ('game.events', 0, 3, 'a reason', 'x', 'noon');
+"""
+"""How every service's database looks before its guards are tried."""
+
+APPEND_THREE = "INSERT INTO event VALUES (3, 1, 3, 'three');"
+MOVE_TO_THREE = "UPDATE stream SET sequence = 3, hash = encode(sha256('three'), 'hex');"
+
+RUNTIME = [
+    ("event_append_only", "UPDATE event SET body = 'other' WHERE position = 1"),
+    ("event_append_only", "UPDATE event SET body = body"),
+    ("event_append_only", "DELETE FROM event"),
+    ("event_append_only", "TRUNCATE event"),
+    ("event_position_from_one", "INSERT INTO event VALUES (0, 1, 3, 'three')"),
+    ("event_sequence_from_one", "INSERT INTO event VALUES (3, 1, 0, 'three')"),
+    ("event_body_size", "INSERT INTO event VALUES (3, 1, 3, '')"),
+    ("event_body_size", "INSERT INTO event VALUES (3, 1, 3, convert_to(repeat('x', 65536), 'UTF8'))"),
+    ("event_pkey", "INSERT INTO event VALUES (2, 1, 3, 'three')"),
+    ("event_stream_id_sequence_key", "INSERT INTO event VALUES (3, 1, 2, 'three')"),
+    ("event_stream_id_fkey", "INSERT INTO event VALUES (3, 9, 3, 'three')"),
+    ("event_positions_gapless", "INSERT INTO event VALUES (4, 1, 3, 'three')"),
+    ("event_positions_gapless", "INSERT INTO event VALUES (3, 1, 3, 'three'), (5, 1, 4, 'four')"),
+    ("event_sequences_gapless", "INSERT INTO event VALUES (3, 1, 4, 'four')"),
+    ("event_sequences_gapless", "INSERT INTO event VALUES (3, 1, 3, 'three'), (4, 1, 5, 'five')"),
+    ("stream_head_is_last_event", COUNT + APPEND_THREE),
+    ("stream_head_is_last_event", COUNT + MOVE_TO_THREE),
+    (
+        "stream_head_is_last_event",
+        COUNT + APPEND_THREE + "UPDATE stream SET sequence = 3, hash = repeat('b', 64)",
+    ),
+    (
+        "stream_head_is_last_event",
+        COUNT + "INSERT INTO stream (name, sequence, hash) VALUES ('a', 0, repeat('b', 64))",
+    ),
+    ("stream_written_by_one", APPEND_THREE + MOVE_TO_THREE),
+    ("stream_only_grows", "UPDATE stream SET sequence = 1"),
+    ("stream_only_grows", "UPDATE stream SET hash = repeat('b', 64)"),
+    ("stream_only_grows", "UPDATE stream SET name = 'wallet/other'"),
+    ("stream_never_removed", "DELETE FROM stream"),
+    ("stream_hash_form", "INSERT INTO stream (name, sequence, hash) VALUES ('a', 0, repeat('A', 64))"),
+    (
+        "stream_sequence_from_zero",
+        "INSERT INTO stream (name, sequence, hash) VALUES ('a', -1, repeat('a', 64))",
+    ),
+    ("outbox_one_row", "INSERT INTO outbox (published, commits) VALUES (0, 0)"),
+    ("outbox_never_removed", "DELETE FROM outbox"),
+    ("outbox_never_removed", "TRUNCATE outbox"),
+    ("outbox_only_grows", "UPDATE outbox SET commits = commits + 2"),
+    ("outbox_only_grows", "UPDATE outbox SET commits = commits - 1"),
+    ("outbox_only_grows", "UPDATE outbox SET published = 2; UPDATE outbox SET published = 1"),
+    ("outbox_published_exists", "UPDATE outbox SET published = 3"),
+    ("inbox_only_grows", "UPDATE inbox SET sequence = 4"),
+    ("inbox_only_grows", "UPDATE inbox SET hash = repeat('b', 64)"),
+    ("inbox_only_grows", "UPDATE inbox SET stream = 'game/main.U'"),
+    ("inbox_never_removed", "DELETE FROM inbox"),
+    (
+        "inbox_sequence_from_zero",
+        "INSERT INTO inbox (stream, sequence, hash) VALUES ('a', -1, repeat('a', 64))",
+    ),
+    ("inbox_hash_form", "INSERT INTO inbox (stream, sequence, hash) VALUES ('a', 1, repeat('a', 63))"),
+    ("dead_letter_append_only", "UPDATE dead_letter SET reason = 'another'"),
+    ("dead_letter_append_only", "DELETE FROM dead_letter"),
+]
+
+COUP = "'main', 'T', 'S'"
+GAME = [
+    ("game_coup_is_over", "UPDATE game_coup SET cards = '9C' WHERE coup = 1"),
+    ("game_coup_is_over", "UPDATE game_coup SET dealer_seat = 3 WHERE coup = 1"),
+    ("game_coup_status_known", f"INSERT INTO game_coup VALUES ({COUP}, 3, 'open', '', NULL, 1)"),
+    (
+        "game_coup_outcome_known",
+        f"INSERT INTO game_coup VALUES ({COUP}, 3, 'concluded', '', NULL, 1, 'nobody', 1, 1)",
+    ),
+    (
+        "game_coup_concluded_says_outcome",
+        f"INSERT INTO game_coup VALUES ({COUP}, 3, 'concluded', '', NULL, 1)",
+    ),
+    (
+        "game_coup_concluded_says_outcome",
+        f"INSERT INTO game_coup VALUES ({COUP}, 3, 'voided', '', NULL, 1, 'tie', 1, 1)",
+    ),
+    (
+        "game_coup_totals",
+        f"INSERT INTO game_coup VALUES ({COUP}, 3, 'concluded', '', NULL, 1, 'player', 10, 1)",
+    ),
+    (
+        "game_coup_outcome_follows",
+        f"INSERT INTO game_coup VALUES ({COUP}, 3, 'concluded', '', NULL, 1, 'player', 1, 2)",
+    ),
+    ("game_house_in_force", "UPDATE game_house SET house = '{}'"),
+    ("game_house_number_from_one", "INSERT INTO game_house VALUES ('main', 'T', 0, '')"),
+    ("game_undealt_seed_committed", "UPDATE game_undealt_seed SET seed = sha256('another')"),
+    ("game_undealt_seed_size", "INSERT INTO game_undealt_seed VALUES ('main', 'T', 'S9', 'short')"),
+    ("game_undealt_cards_committed", "UPDATE game_undealt_cards SET cards = '9C 9D'"),
+]
+GAME_BEFORE = f"""
+    INSERT INTO game_coup VALUES ({COUP}, 1, 'concluded', '8C 8D', NULL, 1, 'player', 8, 0);
+    INSERT INTO game_coup VALUES ({COUP}, 2, 'voided', '', NULL, 1);
+    INSERT INTO game_house VALUES ('main', 'T', 1, 'a house');
+    INSERT INTO game_undealt_seed VALUES ({COUP}, sha256('seed'));
+    INSERT INTO game_undealt_cards VALUES ({COUP}, 2, '8C 8D');
+"""
+
+AUDIT = [
+    ("audit_stream_append_only", "UPDATE audit_stream SET name = 'another'"),
+    ("audit_stream_append_only", "DELETE FROM audit_stream"),
+    ("audit_evidence_append_only", "UPDATE audit_evidence SET hash = sha256('another')"),
+    ("audit_evidence_append_only", "DELETE FROM audit_evidence"),
+    ("audit_evidence_append_only", "TRUNCATE audit_evidence"),
+    ("audit_evidence_hash_size", "INSERT INTO audit_evidence VALUES (1, 3, 'short')"),
+    ("audit_evidence_sequence_from_one", "INSERT INTO audit_evidence VALUES (1, 0, sha256(''))"),
+    ("audit_evidence_gapless", "INSERT INTO audit_evidence VALUES (1, 4, sha256(''))"),
+    ("audit_evidence_gapless", "INSERT INTO audit_evidence VALUES (1, 3, sha256('')), (1, 5, sha256(''))"),
+    ("audit_evidence_gapless", "INSERT INTO audit_evidence VALUES (2, 2, sha256(''))"),
+    ("audit_verdict_known", f"INSERT INTO audit_verdict VALUES ({COUP}, 1, 'perhaps', 1)"),
+]
+AUDIT_BEFORE = """
+    INSERT INTO audit_stream (name) VALUES ('game/main.T'), ('wallet/main');
+    INSERT INTO audit_evidence VALUES (1, 1, sha256('1')), (1, 2, sha256('2'));
+"""
+
+
+def bet(number: int, stake: int = 100, status: str = "open", returned: int = 0, commission: int = 0) -> str:
+    """A bet of player ``a`` on the coup that stands open."""
+    code = "NO_FUNDS" if status == "refused" else "OK"
+    return (
+        f"INSERT INTO wallet_bet VALUES ({number}, {COUP}, 1, 'a', 't{number}', NULL, 'player', 'EUR', 2, {stake},"
+        f" '{code}', {number}, repeat('c', 64), '{status}', {returned}, {commission});"
+    )
+
+
+LOSE = (
+    "UPDATE wallet_bet SET status = 'lost' WHERE number = 1;"
+    "INSERT INTO wallet_balance VALUES ('4010', '', 'EUR', -100);"
+)
+WALLET = [
+    ("wallet_books_balance", "UPDATE wallet_balance SET amount = amount - 1 WHERE ledger = '2010'"),
+    ("wallet_books_balance", "DELETE FROM wallet_balance WHERE ledger = '1030'"),
+    ("wallet_books_balance", "INSERT INTO wallet_balance VALUES ('4010', '', 'EUR', 5)"),
+    ("wallet_books_balance", "INSERT INTO wallet_balance VALUES ('4010', '', 'JPY', 5)"),
+    ("wallet_books_balance", "UPDATE wallet_bet SET status = 'lost' WHERE number = 1"),
+    ("wallet_books_balance", bet(3)),
+    (
+        "wallet_books_balance",
+        "INSERT INTO wallet_balance VALUES ('2010', 'a', 'EUR', -901) "
+        "ON CONFLICT (ledger, party, currency) DO UPDATE SET amount = excluded.amount",
+    ),
+    ("wallet_books_never_removed", "DELETE FROM wallet_books"),
+    ("wallet_balance_row_by_row", "TRUNCATE wallet_balance"),
+    ("wallet_balance_cash_not_overdrawn", "UPDATE wallet_balance SET amount = 1 WHERE ledger = '2010'"),
+    ("wallet_balance_not_zero", "UPDATE wallet_balance SET amount = 0"),
+    ("wallet_balance_without_bets", "INSERT INTO wallet_balance VALUES ('2030', 'main.1', 'EUR', -100)"),
+    ("wallet_balance_cash_has_a_player", "INSERT INTO wallet_balance VALUES ('2010', '', 'EUR', -100)"),
+    ("wallet_balance_cash_has_a_player", "INSERT INTO wallet_balance VALUES ('4010', 'a', 'EUR', -100)"),
+    ("wallet_bet_never_removed", "DELETE FROM wallet_bet"),
+    ("wallet_bet_never_removed", "TRUNCATE wallet_bet"),
+    ("wallet_bet_number_from_one", bet(0)),
+    ("wallet_bet_numbers_gapless", bet(4)),
+    ("wallet_bet_stake_positive", bet(3, stake=0)),
+    ("wallet_bet_status_known", bet(3, status="perhaps")),
+    ("wallet_bet_refused_for_a_reason", bet(3).replace("'OK'", "'NO_FUNDS'")),
+    ("wallet_bet_pays_by_status", bet(3, returned=1)),
+    ("wallet_bet_pays_by_status", bet(3, status="won", returned=99)),
+    ("wallet_bet_pays_by_status", bet(3, status="won", returned=200, commission=-1)),
+    ("wallet_bet_pays_by_status", bet(3, status="lost", returned=1)),
+    ("wallet_bet_pays_by_status", bet(3, status="push", returned=99)),
+    ("wallet_bet_pays_by_status", bet(3, status="void", returned=100, commission=1)),
+    ("wallet_bet_hash_form", bet(3).replace("'c'", "'G'")),
+    ("wallet_bet_ends_once", LOSE + "UPDATE wallet_bet SET status = 'won', returned = 200 WHERE number = 1"),
+    ("wallet_bet_ends_once", LOSE + "UPDATE wallet_bet SET status = 'open' WHERE number = 1"),
+    ("wallet_bet_ends_once", "UPDATE wallet_bet SET number = 3 WHERE number = 1"),
+    *(
+        ("wallet_bet_ends_once", f"UPDATE wallet_bet SET {change} WHERE number = 1")
+        for change in (
+            "account = 'b'",
+            "stake = 200",
+            "currency = 'JPY'",
+            "exponent = 0",
+            "spot = 'tie'",
+            "seat = 4",
+            "tx = 'other'",
+            "coup = 2",
+            "shoe = 'S2'",
+            "table_name = 'U'",
+            "operator = 'other'",
+            "sequence = 7",
+            "hash = repeat('d', 64)",
+        )
+    ),
+    ("wallet_coup_phase_known", f"INSERT INTO wallet_coup VALUES ({COUP}, 3, 1, 'tie', 'perhaps', 0)"),
+    (
+        "wallet_coup_settled_by_a_version",
+        f"INSERT INTO wallet_coup VALUES ({COUP}, 3, 1, 'tie', 'settled', 0)",
+    ),
+    ("wallet_coup_settled_by_a_version", f"INSERT INTO wallet_coup VALUES ({COUP}, 3, 1, 'tie', 'open', 1)"),
+    ("wallet_coup_goes_forward", "UPDATE wallet_coup SET phase = 'open' WHERE coup = 1"),
+    ("wallet_coup_goes_forward", "UPDATE wallet_coup SET phase = 'sealed' WHERE coup = 2"),
+    ("wallet_coup_goes_forward", "UPDATE wallet_coup SET phase = 'returned', version = 0 WHERE coup = 2"),
+    ("wallet_coup_goes_forward", "UPDATE wallet_coup SET version = 2 WHERE coup = 2"),
+    ("wallet_coup_goes_forward", "UPDATE wallet_coup SET spots = 'tie' WHERE coup = 1"),
+    ("wallet_coup_goes_forward", "UPDATE wallet_coup SET house_number = 2 WHERE coup = 1"),
+    (
+        "wallet_coup_over_without_open_bets",
+        "UPDATE wallet_coup SET phase = 'settled', version = 1 WHERE coup = 1",
+    ),
+    ("wallet_coup_over_without_open_bets", "UPDATE wallet_coup SET phase = 'returned' WHERE coup = 1"),
+    ("wallet_transaction_balance", "INSERT INTO wallet_transaction VALUES ('t', 'a', '{}', 'OK', NULL, -1)"),
+]
+WALLET_BEFORE = f"""
+    INSERT INTO wallet_balance VALUES ('1030', '', 'EUR', 1000), ('2010', 'a', 'EUR', -900);
+    INSERT INTO wallet_coup VALUES ({COUP}, 1, 1, 'player,tie', 'sealed', 0);
+    INSERT INTO wallet_coup VALUES ({COUP}, 2, 1, 'player,tie', 'settled', 1);
+    {bet(1)}
+    {bet(2, status="refused")}
+"""
+
+BEFORE = {"game": GAME_BEFORE, "wallet": WALLET_BEFORE, "audit": AUDIT_BEFORE}
+BREACHES = [
+    *(("audit", name, sql) for name, sql in (*RUNTIME, *AUDIT)),
+    *(("game", name, sql) for name, sql in GAME),
+    *(("wallet", name, sql) for name, sql in WALLET),
+]
+
+Connect = Callable[[str], psycopg.Connection]
+
+
+@pytest.fixture(scope="module")
+def connect(postgres) -> Connect:
+    """Connects to databases of this module as their owners. What is tried is undone, so they can be shared."""
+    databases = Databases(postgres)
+
+    def connect(service: str) -> psycopg.Connection:
+        databases.url_of(service)
+        url = sa.make_url(postgres.admin).set(database=databases.prefix + service)
+        return psycopg.connect(
+            url.render_as_string(hide_password=False), options=f"-c role=sabot_{service}_owner"
+        )
+
+    for service, before in BEFORE.items():
+        with connect(service) as connection:
+            connection.execute(COUNT + EVENTS + before)
+    yield connect
+    databases.close()
+
+
+@pytest.mark.parametrize(("service", "name", "sql"), BREACHES)
+def test_a_guard_says_what_was_violated(connect, service, name, sql):
+    with pytest.raises(psycopg.errors.IntegrityError) as violation, connect(service) as connection:
+        connection.execute(sql)
+    assert violation.value.diag.constraint_name == name
+    assert name in str(violation.value)
+
+
+@pytest.mark.parametrize("service", SERVICES)
+@pytest.mark.parametrize(
+    "sql",
+    [
+        COUNT + APPEND_THREE + MOVE_TO_THREE,
+        "UPDATE stream SET sequence = sequence; UPDATE outbox SET published = 2, commits = commits + 1",
+        "UPDATE inbox SET sequence = 6, hash = repeat('b', 64)",
+        "UPDATE inbox SET held_reason = 'event 6 is missing'",
+    ],
+)
+def test_the_runtime_may_do_what_it_does(connect, service, sql):
+    with connect(service) as connection, connection.transaction(force_rollback=True):
+        connection.execute(sql)
+        connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
+
+
+@pytest.mark.parametrize(
+    ("service", "sql"),
+    [
+        ("game", "UPDATE game_coup SET cards = cards, status = status"),
+        ("game", "DELETE FROM game_undealt_seed"),
+        ("wallet", "UPDATE wallet_bet SET status = status, returned = returned"),
+        ("wallet", "UPDATE wallet_coup SET phase = phase"),
+        ("wallet", LOSE + "UPDATE wallet_coup SET phase = 'settled', version = 1 WHERE coup = 1"),
+        (
+            "wallet",
+            "UPDATE wallet_bet SET status = 'void', returned = 100 WHERE number = 1;"
+            "UPDATE wallet_coup SET phase = 'returned' WHERE coup = 1;"
+            "UPDATE wallet_balance SET amount = -1000 WHERE ledger = '2010'",
+        ),
+        ("wallet", bet(3) + "UPDATE wallet_balance SET amount = -800 WHERE ledger = '2010'"),
+        ("wallet", bet(3, status="refused")),
+    ],
+)
+def test_a_service_may_do_what_it_does(connect, service, sql):
+    with connect(service) as connection, connection.transaction(force_rollback=True):
+        connection.execute(sql)
+        connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_every_guard_of_a_database_is_tried(connect, service):
+    """A constraint or trigger that no test breaks might as well not be there."""
+    tried = {name for breached, name, _ in BREACHES if breached in (service, "audit")}
+    # Their functions say another name, of what was violated.
+    tried |= {"event_follows", "stream_ends", "audit_evidence_follows"}
+    tried |= {
+        f"wallet_{what}"
+        for what in ("bet_new", "bet_ended", "balance_new", "balance_gone", "balance_changed")
+    }
+    with connect(service) as connection:
+        found = connection.execute(
+            "SELECT conname FROM pg_constraint WHERE contype = 'c' AND connamespace = 'public'::regnamespace "
+            "UNION SELECT tgname FROM pg_trigger WHERE NOT tgisinternal"
+        ).fetchall()
+    assert len(found) > 25
+    assert {name for (name,) in found} <= tried
