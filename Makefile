@@ -128,6 +128,10 @@ bench: setup ## measure throughput on this machine
 kafka: setup ## run a Kafka broker for trying things out (ARGS="--brokers 3")
 	@exec $(PY) -m deploy.kafka $(ARGS)
 
+.PHONY: postgres
+postgres: setup ## run a PostgreSQL server for trying things out
+	@exec $(PY) -m deploy.postgres
+
 # ---------------------------------------------------------------------------------------------- developing
 
 .PHONY: test
@@ -168,5 +172,5 @@ lock: setup-dev ## solve the dependencies anew (ARGS=--upgrade for newer version
 
 .PHONY: clean
 clean: ## remove .venv and what the tools left behind
-	@rm -rf .venv .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
+	@rm -rf .venv .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build deploy/kafka/libs dist
 	find . -name .git -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from pathlib import Path
 
 from services.audit.wiring import open_audit
-from services.runtime.bus.embedded import EmbeddedBus
-from services.runtime.files import BUS_DATABASE
 from services.runtime.installation import Installation
 from services.runtime.memory import calm_collector
 from services.runtime.ports_system import SystemClock, SystemIds
@@ -17,13 +16,12 @@ from services.runtime.settings import Settings
 
 
 def main() -> None:
-    """Serve the directory that the argument names."""
+    """Serve the installation that the argument, or the environment, names."""
     calm_collector()
-    data = Path(sys.argv[1])
-    bus = EmbeddedBus(data / BUS_DATABASE)
+    where = Installation(Path(sys.argv[1]), os.environ.get("SABOT_KAFKA"), os.environ.get("SABOT_DATABASE"))
+    bus = where.open_bus()
     thread = WriterThread(
-        open_audit(Installation(data), bus, Settings(), clock=SystemClock(), ids=SystemIds()),
-        threading.Event(),
+        open_audit(where, bus, Settings(), clock=SystemClock(), ids=SystemIds()), threading.Event()
     )
     thread.start()
     print("ready", flush=True)

@@ -1,8 +1,12 @@
-"""One run of the room: ``python -m benchmarks.room TABLES COUPS here|apart`` prints its figures as JSON."""
+"""One run of the room: ``python -m benchmarks.room TABLES COUPS here|apart`` prints its figures as JSON.
+
+Over files, or over the servers that ``SABOT_KAFKA`` and ``SABOT_DATABASE`` name, which must be prepared.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -14,6 +18,8 @@ from statistics import quantiles
 from time import perf_counter, sleep
 from typing import Any
 
+from sqlalchemy import Engine
+
 from schemas.envelope import Recorded
 from schemas.events.game import CoupConcluded
 from schemas.events.wallet import CoupSettled
@@ -21,7 +27,6 @@ from schemas.house import shipped_houses
 from services.audit.store import count_verdicts
 from services.room.local import LocalRoom
 from services.room.tables import Plan, VirtualTable, play
-from services.runtime.database import open_sqlite
 from services.runtime.installation import Installation
 from services.runtime.memory import calm_collector
 from services.runtime.ports_system import SeededIds, SeededRng, SystemClock
@@ -62,9 +67,9 @@ class _Settling:
 
 
 @contextmanager
-def _audit_apart(data: Path) -> Iterator[None]:
-    """Audit as a process of its own over the same directory."""
-    command = [sys.executable, "-m", "benchmarks.audit", str(data)]
+def _audit_apart(where: Installation) -> Iterator[None]:
+    """Audit as a process of its own over the same installation."""
+    command = [sys.executable, "-m", "benchmarks.audit", str(where.data)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -75,28 +80,35 @@ def _audit_apart(data: Path) -> Iterator[None]:
             process.stdin.close()  # and it ends
 
 
-def _wait_for_verdicts(data: Path, coups: int) -> None:
-    engine = open_sqlite(data / "audit.db", writer=False)
-    while True:
-        with engine.connect() as db:
-            if sum(count_verdicts(db).values()) >= coups:
-                return
-        sleep(0.01)
+def _wait_for_verdicts(where: Installation, coups: int) -> None:
+    with closing_engine(where.open_reader("audit")) as engine:
+        while True:
+            with engine.connect() as db:
+                if sum(count_verdicts(db).values()) >= coups:
+                    return
+            sleep(0.01)
 
 
-def run(tables: int, coups: int, data: Path, *, audit_here: bool) -> dict[str, Any]:
+@contextmanager
+def closing_engine(engine: Engine) -> Iterator[Engine]:
+    """An engine whose connections are closed at the end."""
+    try:
+        yield engine
+    finally:
+        engine.dispose()
+
+
+def run(tables: int, coups: int, where: Installation, *, audit_here: bool) -> dict[str, Any]:
     """Play so many coups over so many tables until audit has verified all of them, and measure."""
     house = shipped_houses()["nl"]
     plan = Plan(shoes=None, coups=coups // tables)
     ids, rng = SeededIds("bench"), SeededRng("bench")
     with ExitStack() as stack:
         room = stack.enter_context(
-            LocalRoom(
-                Installation(data), Settings(), clock=SystemClock(), ids=ids, rng=rng, audit_here=audit_here
-            )
+            LocalRoom(where, Settings(), clock=SystemClock(), ids=ids, rng=rng, audit_here=audit_here)
         )
         if not audit_here:
-            stack.enter_context(_audit_apart(data))
+            stack.enter_context(_audit_apart(where))
         settling = _Settling(room)
         playing = [
             VirtualTable(
@@ -106,12 +118,13 @@ def run(tables: int, coups: int, data: Path, *, audit_here: bool) -> dict[str, A
         ]
         started = perf_counter()
         play(room, playing, lambda _: None)
-        _wait_for_verdicts(data, sum(table.coups for table in playing))
+        _wait_for_verdicts(where, sum(table.coups for table in playing))
         seconds = perf_counter() - started
     played = sum(table.coups for table in playing)
     percentiles = quantiles(settling.milliseconds, n=100)
     return {
-        "audit": "here" if audit_here else "apart",
+        "on": "files" if where.kafka is None else "servers",
+        "processes": "one" if audit_here else "audit apart",
         "tables": tables,
         "coups": played,
         "seconds": seconds,
@@ -121,8 +134,13 @@ def run(tables: int, coups: int, data: Path, *, audit_here: bool) -> dict[str, A
         "settle_ms_p50": percentiles[49],
         "settle_ms_p99": percentiles[98],
         "peak_memory_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-        "disk_bytes_per_coup": sum(file.stat().st_size for file in data.iterdir()) / played,
+        "disk_bytes_per_coup": _disk_bytes(where) / played,
     }
+
+
+def _disk_bytes(where: Installation) -> int:
+    """What the installation's own files measure."""
+    return sum(file.stat().st_size for file in where.data.iterdir())
 
 
 def main() -> None:
@@ -130,7 +148,8 @@ def main() -> None:
     calm_collector()
     tables, coups, audit = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
     with tempfile.TemporaryDirectory(prefix="sabot-bench-") as folder:
-        print(json.dumps(run(tables, coups, Path(folder), audit_here=audit == "here")))
+        where = Installation(Path(folder), os.environ.get("SABOT_KAFKA"), os.environ.get("SABOT_DATABASE"))
+        print(json.dumps(run(tables, coups, where, audit_here=audit == "here")))
 
 
 if __name__ == "__main__":

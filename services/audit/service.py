@@ -37,6 +37,7 @@ class AuditService:
 
     name = "audit"
     reads: Collection[type[Payload]] | None = None
+    is_waited_for = False
     reactions_are_pure = False
     consumes: tuple[str, ...] = ("game.events", "wallet.events")
 

@@ -114,7 +114,7 @@ class Evidence:
             {"stream_id": self._id_of(db, stream), "sequence": sequence, "hash": bytes.fromhex(hash_)}
             for stream, sequence, hash_ in self._seen
         ]
-        bulk.append(db, _EVIDENCE, rows)
+        bulk.insert(db, _EVIDENCE, rows)
         self._seen.clear()
 
     def _id_of(self, db: Connection, stream: str) -> int:

@@ -54,6 +54,7 @@ def group(name: Name) -> typer.Typer:
             fail(str(error), status=2)
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
         logging.getLogger("alembic").setLevel(logging.WARNING)
+        logging.getLogger("kafka").setLevel(logging.CRITICAL)  # what it means for us we say ourselves, once
         where = installation(data, kafka, database)
         bus = where.open_bus()
         try:

@@ -28,6 +28,7 @@ class GameService:
 
     name = "game"
     reads: Collection[type[Payload]] | None = (BetsSealed,)
+    is_waited_for = True
     reactions_are_pure = True
     consumes: tuple[str, ...] = ("wallet.events",)
 

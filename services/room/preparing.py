@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from services.audit.store import ACCESS as AUDIT
@@ -18,10 +18,13 @@ ACCESS: Final = {"game": GAME, "wallet": WALLET, "audit": AUDIT}
 Say = Callable[[str], None]
 
 
-def prepare_installation(where: Installation, admin: str | None, say: Say) -> None:
+def prepare_installation(
+    where: Installation, admin: str | None, say: Say, passwords: Mapping[str, str] | None = None
+) -> None:
     """Make what is not there, and leave what is there as it is. ``say`` is told of each step in words.
 
     ``admin`` is the URL of a PostgreSQL role that may make databases and roles; None leaves them out.
+    ``passwords`` are those of the services' roles, and of the ``reader``.
 
     Raises:
         BusUnavailable: no broker answers, or it does not take the topics.
@@ -30,8 +33,11 @@ def prepare_installation(where: Installation, admin: str | None, say: Say) -> No
     if where.kafka is not None:
         for topic in create_topics(where.kafka):
             say(_of_topic(topic))
-    if where.database is not None and admin is not None:
-        prepare(where.database, admin, ACCESS, say)
+    if where.database is not None:
+        if admin is not None:
+            prepare(where.database, admin, ACCESS, say, passwords)
+        else:
+            say("databases: left as they are; name with --admin who may make them")
 
 
 def _of_topic(topic: Topic) -> str:

@@ -1,13 +1,15 @@
 """Many rows in one go, on both databases.
 
 On SQLite, which is in our own process, a statement is carried out for every row. On PostgreSQL a statement is
-a journey to the server, so the rows travel as arrays, one for each column: one statement and one answer for a
-table and batch, however many rows. The text of that statement never changes, so that it is prepared once.
+a journey to the server, so the rows travel as arrays, one for each column: one statement for a table and
+batch, however many rows, and all the statements of a batch in one journey (``together``). The text of a
+statement never changes, so that it is prepared once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, cast
 
 import sqlalchemy as sa
@@ -24,7 +26,11 @@ _Key = tuple[str, str, tuple[str, ...]]
 
 _statements: dict[_Key, sa.Executable] = {}
 _plans: dict[_Key, tuple[str, list[tuple[str, Encoder]]]] = {}
-_copies: dict[_Key, tuple[str, list[str]]] = {}
+_TOGETHER: Final = "sabot.together"
+"""Where a connection keeps the writes that are to be sent in one go."""
+
+SAY: Final = "sabot_say"
+"""Execution option of an engine: says what an error of the driver's means, told whether it was the last."""
 
 
 def insert(db: Connection, table: sa.Table, rows: Sequence[Row]) -> None:
@@ -55,28 +61,38 @@ def delete(db: Connection, table: sa.Table, keys: Sequence[Row]) -> None:
     _execute(db, "delete", table, keys)
 
 
-def append(db: Connection, table: sa.Table, rows: Sequence[Row]) -> None:
-    """Insert new rows with much in them: on PostgreSQL the quickest way (``COPY``), in binary."""
-    if not rows or db.dialect.name != "postgresql":
-        insert(db, table, rows)
+@contextmanager
+def together(db: Connection) -> Iterator[None]:
+    """Send what is written in here in one go, at the end: on PostgreSQL that is one journey for all of it.
+
+    Until then nothing of it can be read. What is wrong with it is raised at the end.
+    """
+    if db.dialect.name != "postgresql":
+        yield
         return
-    names = tuple(rows[0])
-    key = ("append", table.name, names)
-    plan = _copies.get(key)
-    if plan is None:
-        quote = db.dialect.identifier_preparer.quote
-        text = f"COPY {quote(table.name)} ({', '.join(map(quote, names))}) FROM STDIN (FORMAT BINARY)"
-        plan = _copies[key] = text, [_type_of(table.c[name]) for name in names]
-    text, types = plan
-    driver = cast("Any", db.connection.driver_connection)
+    writes: list[tuple[str, tuple[str, ...]]] = []
+    kept = db.info  # which cannot be asked for any more when the connection is lost
+    kept[_TOGETHER] = writes
     try:
-        with driver.cursor() as cursor, cursor.copy(text) as copy:
-            copy.set_types(types)
-            for row in rows:
-                copy.write_row([row[name] for name in names])
-    except db.dialect.loaded_dbapi.Error as error:
-        # It went past SQLAlchemy, which would have said it so.
-        raise sa.exc.DBAPIError.instance(text, None, error, db.dialect.loaded_dbapi.Error) from error
+        yield
+    finally:
+        del kept[_TOGETHER]
+    if writes:
+        _send(db, writes)
+
+
+def _send(db: Connection, writes: Iterable[tuple[str, tuple[str, ...]]]) -> None:
+    driver, errors = cast("Any", db.connection.driver_connection), cast("Any", db.dialect.loaded_dbapi).Error
+    text = ""
+    try:
+        with driver.pipeline(), driver.cursor() as cursor:
+            for text, arrays in writes:
+                cursor.execute(text, arrays)
+    except errors as error:
+        # It went past SQLAlchemy, which would have said it so; or the engine's own words for it.
+        say = db.get_execution_options().get(SAY)
+        said = None if say is None else say(error, driver.closed)
+        raise said or sa.exc.DBAPIError.instance(text, None, error, errors) from error
 
 
 def encoder_of(column: sa.Column[Any]) -> Encoder:
@@ -104,7 +120,12 @@ def _execute(db: Connection, kind: str, table: sa.Table, rows: Sequence[Row]) ->
             text = _POSTGRES[kind](db.dialect.identifier_preparer.quote, table, names)
             plan = _plans[key] = text, [(name, encoder_of(table.c[name])) for name in names]
         text, encoders = plan
-        db.exec_driver_sql(text, tuple(encode([row[name] for row in rows]) for name, encode in encoders))
+        arrays = tuple(encode([row[name] for row in rows]) for name, encode in encoders)
+        writes = db.info.get(_TOGETHER)
+        if writes is None:
+            db.exec_driver_sql(text, arrays)
+        else:
+            writes.append((text, arrays))
         return
     statement = _statements.get(key)
     if statement is None:

@@ -50,11 +50,11 @@ def open_sqlite_to_inspect(path: Path) -> Engine:
     return create_engine("sqlite://", creator=connect, poolclass=NullPool)
 
 
-def migrate(engine: Engine, service: str) -> None:
-    """Bring the database of a service to the newest of ``services/<service>/migrations``."""
+def migrate(engine: Engine, service: str, to: str = "head") -> None:
+    """Bring the database of a service to a version, the newest, of ``services/<service>/migrations``."""
     config = Config()
     config.set_main_option("script_location", f"services.{service}:migrations")
     config.set_main_option("path_separator", "os")
     with engine.begin() as connection:
         config.attributes["connection"] = connection
-        command.upgrade(config, "head")
+        command.upgrade(config, to)

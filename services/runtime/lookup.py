@@ -68,7 +68,7 @@ class Lookup:
 
     def _select(self, wanted: str) -> sa.TextualSelect:
         match = " AND ".join(f"found.{column} = wanted.{column}" for column in self._columns)
-        columns = ", ".join(f"found.{column.name}" for column in self._table.columns)
+        columns = ", ".join(f'found."{column.name}"' for column in self._table.columns)
         sql = (
             f"WITH wanted ({', '.join(self._columns)}) AS ({wanted}) "
             f"SELECT {columns} FROM wanted JOIN {self._table.name} AS found ON {match}"

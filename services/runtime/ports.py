@@ -67,7 +67,7 @@ class BusUnavailable(Exception):
 
 
 class TakenOver(Exception):
-    """Another process reads in this one's name. This one must stop: only one may."""
+    """Another process reads in this one's name, and only one may. Who polls again takes the reading back."""
 
 
 class Publication(Protocol):
@@ -93,7 +93,7 @@ class Subscription(Protocol):
 
         Raises:
             BusUnavailable: the bus cannot be reached.
-            TakenOver: somebody else reads in this consumer's name.
+            TakenOver: somebody else reads in this consumer's name. Said once; a further poll takes it back.
         """
 
     def commit(self, offsets: Offsets) -> None:
@@ -126,11 +126,14 @@ class Bus(Protocol):
         topics: Sequence[str],
         start: Offsets,
         arrived: Callable[[], None] | None = None,
+        *,
+        at_once: bool = True,
     ) -> Subscription:
         """Read these topics from these offsets on, from the beginning where none is given.
 
         A ``group`` is one consumer: its name is the same whenever it comes back. ``arrived`` may be called,
-        from any thread, when ``poll`` has something to return.
+        from any thread, when ``poll`` has something to return. Who need not have everything ``at_once`` is
+        given more of it less often, where that spares work.
         """
 
     def read(self, topic: str, key: str | None = None) -> Iterator[Delivery]:

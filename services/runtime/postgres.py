@@ -6,7 +6,6 @@ Passwords come from the URL, or in libpq's own ways (``PGPASSFILE``, ``PGPASSWOR
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Generator, Mapping
 from time import monotonic
 from typing import Any, Final, TypeVar
@@ -18,6 +17,8 @@ from alembic.script import ScriptDirectory
 from psycopg import sql
 from psycopg.abc import PQGen
 from sqlalchemy import URL, Engine, ExceptionContext, NullPool, event
+
+from services.runtime.bulk import SAY
 
 R = TypeVar("R")
 
@@ -78,7 +79,7 @@ def open_postgres(url: str, *, writer: bool, name: str) -> Engine:
         address(url),
         name,
         limits,
-        _Impatient,
+        _Pooled,
         pool_size=_READERS_KEPT,
         max_overflow=_READERS_MAX - _READERS_KEPT,
         pool_timeout=CONNECT_SECONDS,
@@ -116,11 +117,17 @@ def _engine(
             "keepalives_idle": 10,
             "keepalives_interval": 5,
             "keepalives_count": 3,
-            "tcp_user_timeout": ANSWER_SECONDS * 1000,
+            "tcp_user_timeout": int(ANSWER_SECONDS * 1000),
         },
         **pool,
     )
     where = in_words(url)
+
+    def say(error: BaseException, lost: bool, connected: bool = True) -> DatabaseUnavailable | None:
+        reason = _reason(error, lost=lost, connected=connected) if isinstance(error, psycopg.Error) else None
+        return None if reason is None else DatabaseUnavailable(f"{where}: {reason}")
+
+    engine.update_execution_options(**{SAY: say})
 
     @event.listens_for(engine, "do_connect")
     def _connect(_: Any, __: Any, cargs: Any, cparams: dict[str, Any]) -> psycopg.Connection[Any]:
@@ -128,12 +135,12 @@ def _engine(
 
     @event.listens_for(engine, "handle_error")
     def _say(context: ExceptionContext) -> None:
-        error = context.original_exception
-        if isinstance(error, psycopg.Error) and (reason := _reason(context, error)) is not None:
-            raise DatabaseUnavailable(f"{where}: {reason}") from error
+        if context.is_pre_ping:
+            return  # the pool connects anew by itself
+        lost, connected = context.is_disconnect, context.connection is not None
+        if (said := say(context.original_exception, lost, connected)) is not None:
+            raise said from context.original_exception
 
-    # The pool's connections are closed with their engine, and not whenever their memory is wanted.
-    weakref.finalize(engine, engine.pool.dispose)
     return engine
 
 
@@ -215,10 +222,15 @@ class _Impatient(psycopg.Connection[Any]):
             return result
 
 
-def _reason(context: ExceptionContext, error: psycopg.Error) -> str | None:
+class _Pooled(_Impatient):
+    """A connection that nobody closes: it goes with the engine whose pool keeps it."""
+
+    def __del__(self, *_: Any) -> None:
+        self.pgconn.finish()  # and no warning that it was forgotten
+
+
+def _reason(error: psycopg.Error, *, lost: bool, connected: bool) -> str | None:
     """Why the database is not available; None for an error of another kind."""
-    if context.is_pre_ping:
-        return None  # the pool connects anew by itself
     # What comes before the reason is how libpq went about it.
     said = next(iter(str(error).strip().splitlines()), type(error).__name__).rpartition("failed: ")[2]
     match error:
@@ -226,7 +238,7 @@ def _reason(context: ExceptionContext, error: psycopg.Error) -> str | None:
             return f"another session has held what we need for {LOCK_SECONDS} seconds"
         case psycopg.errors.QueryCanceled():
             return said
-    if context.connection is None:
+    if not connected:
         unprepared = "does not exist" in said or "permission denied for database" in said
         return said + ("; run `sabot prepare`" if unprepared else "")
-    return f"the connection was lost: {said}" if context.is_disconnect else None
+    return f"the connection was lost: {said}" if lost else None

@@ -37,6 +37,8 @@ _NAME: Final = "sabot prepare"
 _LOCK: Final = 0x5AB07
 """Two who prepare the same server at the same time take turns."""
 _OLDEST: Final = 150_000
+READER: Final = "reader"
+"""What stands in a role's name where a service's would."""
 
 Say = Callable[[str], None]
 """Told in words of everything that was made or found."""
@@ -61,12 +63,19 @@ class Place:
         return f"{self.role}_owner"
 
 
-def prepare(database: str, admin: str, services: Mapping[str, Access], say: Say | None = None) -> list[str]:
+def prepare(
+    database: str,
+    admin: str,
+    services: Mapping[str, Access],
+    say: Say | None = None,
+    passwords: Mapping[str, str] | None = None,
+) -> list[str]:
     """Make the server behind ``admin`` ready for the services at ``database``. Returns what was done.
 
     ``admin`` is the URL of a role that may make databases and roles; ``database`` that of the services' own
-    databases, with ``{service}`` in it. A password in it becomes that of the roles. ``say`` is told of each
-    step when it is done.
+    databases, with ``{service}`` in it. A password in it becomes that of the roles, except of those that
+    ``passwords`` gives one of their own, by service or ``reader``. ``say`` is told of each step when it is
+    done.
 
     Raises:
         PreparationFailed: a name or a role that cannot be, or a refusal of the server's.
@@ -80,7 +89,7 @@ def prepare(database: str, admin: str, services: Mapping[str, Access], say: Say 
         if say is not None:
             say(words)
 
-    places, reader = places_of(database, services)
+    places, reader = places_of(database, services, passwords)
     with _administrator(admin) as connection:
         connection.execute("SELECT pg_advisory_lock(%s)", [_LOCK])
         if connection.info.server_version < _OLDEST:
@@ -97,13 +106,17 @@ def prepare(database: str, admin: str, services: Mapping[str, Access], say: Say 
     return done
 
 
-def places_of(database: str, services: Mapping[str, Access]) -> tuple[list[Place], Place]:
+def places_of(
+    database: str, services: Mapping[str, Access], passwords: Mapping[str, str] | None = None
+) -> tuple[list[Place], Place]:
     """The places that a URL with ``{service}`` in it names; and the reader's, who is of no service.
 
     Raises:
         PreparationFailed: two services would share a database or a role.
     """
-    *places, reader = (_place(database, service) for service in (*services, "reader"))
+    *places, reader = (
+        _place(database, service, (passwords or {}).get(service)) for service in (*services, READER)
+    )
     for names in ([each.database for each in places], [each.role for each in (*places, reader)]):
         if len(set(names)) < len(names):
             raise PreparationFailed(
@@ -130,7 +143,6 @@ _PUBLIC: Final = (
     "REVOKE ALL ON SCHEMA public FROM PUBLIC",
     "REVOKE ALL ON ALL TABLES IN SCHEMA public FROM PUBLIC, {role}, {reader}",
     "REVOKE ALL ON ALL SEQUENCES IN SCHEMA public FROM PUBLIC, {role}, {reader}",
-    "REVOKE ALL ON ALL FUNCTIONS IN SCHEMA public FROM PUBLIC, {role}, {reader}",
     "GRANT USAGE ON SCHEMA public TO {role}, {reader}",
     "GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO {role}",
 )
@@ -157,14 +169,14 @@ def _administrator(admin: str) -> Iterator[psycopg.Connection[Any]]:
             raise PreparationFailed(f"{in_words(url)}: {_brief(error.orig)}") from error
 
 
-def _place(database: str, service: str) -> Place:
+def _place(database: str, service: str, password: str | None) -> Place:
     url = address(url_of(database, service))
     if not url.database or not url.username:
         raise PreparationFailed(
             "the services' URL must name their databases and roles, "
             "as in postgresql://sabot_{service}@HOST:5432/sabot_{service}"
         )
-    return Place(service, url.database, url.username, url.password)
+    return Place(service, url.database, url.username, password or url.password)
 
 
 def _make_role(connection: psycopg.Connection[Any], role: str, password: str | None) -> str:

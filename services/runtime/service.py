@@ -28,6 +28,8 @@ class Service(Protocol[C]):
     """The topics that it reads."""
     reads: Collection[type[Payload]] | None
     """The events that are of concern to it; ``None``: all. Of others it only keeps the place."""
+    is_waited_for: bool
+    """Whether others wait for what it says. One that nobody waits for reads more at a time, less often."""
     reactions_are_pure: bool
     """Whether ``react`` leaves the state alone. An event that makes a pure reaction fail is held, and the
     other streams go on; a failure of one that is not leaves a state that cannot be trusted, and stops the

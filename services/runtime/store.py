@@ -22,11 +22,10 @@ _STREAM: Final = table_of(StreamRow)
 _OUTBOX: Final = table_of(OutboxRow)
 
 _LAST_POSITION: Final = sa.select(sa.func.max(_EVENT.c.position))
-_TAKE: Final = sa.select(_OUTBOX.c.commits, _OUTBOX.c.published).with_for_update()
+_TAKE: Final = sa.select(_OUTBOX).with_for_update()
 _COUNT: Final = (
     sa.update(_OUTBOX).where(_OUTBOX.c.commits == sa.bindparam("mine")).values(commits=_OUTBOX.c.commits + 1)
 )
-_MARK_PUBLISHED: Final = sa.update(_OUTBOX).values(published=sa.bindparam("new_published"))
 _UNPUBLISHED: Final = (
     sa.select(_EVENT.c.position, _EVENT.c.body, _EVENT.c.signature, _STREAM.c.name)
     .join(_STREAM, _STREAM.c.id == _EVENT.c.stream_id)
@@ -81,6 +80,7 @@ class EventStore:
         try:
             with self._connection.begin():
                 row = self._connection.execute(_TAKE).one()
+                self._outbox: int = row.id
                 self._commits: int = row.commits
                 self.published: int = row.published
                 """Position up to which the bus has acknowledged, as the store knows it."""
@@ -105,7 +105,8 @@ class EventStore:
                     yield from self._opened()
                 else:
                     self._count()
-                    yield self._connection
+                    with bulk.together(self._connection):
+                        yield self._connection
         except BaseException:
             # A commit that failed may have left its transaction open, and the database locked for others.
             self._connection.invalidate()
@@ -160,7 +161,7 @@ class EventStore:
                 }
             )
             stored.append(Stored(position, event.stream, event.body))
-        bulk.append(db, _EVENT, rows)
+        bulk.insert(db, _EVENT, rows)
         bulk.update(
             db,
             _STREAM,
@@ -172,7 +173,7 @@ class EventStore:
 
     def mark_published(self, db: Connection, position: int) -> None:
         """Remember that the bus has acknowledged everything up to this position."""
-        db.execute(_MARK_PUBLISHED, {"new_published": position})
+        bulk.update(db, _OUTBOX, [{"id": self._outbox, "published": position}])
         self.published = position
 
     def unpublished(self, after: int, most: int) -> list[Stored]:

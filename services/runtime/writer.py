@@ -25,7 +25,7 @@ from schemas.refusal import Refusal
 from services.runtime.calendar import GamingCalendar, rfc3339
 from services.runtime.inbox import Inbox, Verdict
 from services.runtime.metrics import WriterMetrics
-from services.runtime.ports import Bus, BusUnavailable, Clock, Delivery, Ids
+from services.runtime.ports import Bus, BusUnavailable, Clock, Delivery, Ids, TakenOver
 from services.runtime.relay import Relay
 from services.runtime.service import Service
 from services.runtime.store import EventStore
@@ -102,7 +102,11 @@ class Writer(Generic[C]):
                 service.load(db)
             self.relay = Relay(self.store, bus)
             self._subscription = bus.subscribe(
-                group or f"sabot-{service.name}", service.consumes, self.inbox.start, self._wake.set
+                group or f"sabot-{service.name}",
+                service.consumes,
+                self.inbox.start,
+                self._wake.set,
+                at_once=service.is_waited_for,
             )
         except BaseException:
             self.store.close()
@@ -238,7 +242,12 @@ class Writer(Generic[C]):
             return self._subscription.poll(self.limits.records)
         except BusUnavailable as error:
             self._unread = str(error)
-            return ()
+        except TakenOver as error:
+            # Only the store knows who of two may go on. If it is still ours it is so for good from here on: the
+            # other one will meet this transaction, and our next poll takes the reading back.
+            with self.store.transaction():
+                self._unread = str(error)
+        return ()
 
     def _note_faults(self, *faults: str | None) -> None:
         """Keep what is wrong with the bus for whoever asks, and say it once."""

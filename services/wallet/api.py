@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import asyncio
+from typing import Annotated, Any, Final
 
 from fastapi import FastAPI, Response
 from pydantic import BaseModel, ConfigDict, Field
@@ -89,10 +90,13 @@ def wallet_app(writer: Writer[WalletCommand], reader: Engine) -> FastAPI:
 
     @app.post("/v1/bets", tags=["bets"])
     async def bet(body: BetBody, response: Response) -> Any:
-        """Place a bet. A refusal for lack of money is final: another try needs another ``tx``."""
+        """Place a bet. A refusal for lack of money is final: another try needs another ``tx``.
+
+        Whoever bets as soon as game has opened a coup may be quicker than game's word to wallet, so a coup
+        that is not known is waited for, for half a second.
+        """
         stake = _positive(body.stake, body.currency, "stake")
-        fields = body.model_dump() | {"stake": stake}
-        answer: BetAnswer = await ask(writer, PlaceBet(**fields))
+        answer = await _bet(writer, PlaceBet(**body.model_dump() | {"stake": stake}))
         headers = _replay_headers(answer, body.currency)
         if answer.code != "OK":
             field, words = _REFUSED[answer.code]
@@ -139,6 +143,22 @@ def wallet_app(writer: Writer[WalletCommand], reader: Engine) -> FastAPI:
 
     return app
 
+
+async def _bet(writer: Writer[WalletCommand], command: PlaceBet) -> BetAnswer:
+    for seconds in _ASK_AGAIN_SECONDS:
+        try:
+            answer: BetAnswer = await ask(writer, command)
+        except Refusal as refusal:
+            if refusal.code != "COUP_UNKNOWN":
+                raise
+            await asyncio.sleep(seconds)
+        else:
+            return answer
+    last: BetAnswer = await ask(writer, command)
+    return last
+
+
+_ASK_AGAIN_SECONDS: Final = (0.01, 0.02, 0.04, 0.08, 0.16, 0.2)
 
 _REFUSED = {
     "INSUFFICIENT_FUNDS": ("stake", "the player has less cash than this stake"),

@@ -66,6 +66,7 @@ class WalletService:
         CoupConcluded,
         CoupVoided,
     )
+    is_waited_for = True
     reactions_are_pure = True
     consumes: tuple[str, ...] = ("game.events",)
 

@@ -46,6 +46,7 @@ class TestPostgresStore(StoreContract):
 
     @pytest.fixture(
         params=[
+            "the session is ended before the writes",
             "the session is ended before the commit",
             "the commit does not arrive",
             "the answer is lost",
@@ -58,6 +59,9 @@ class TestPostgresStore(StoreContract):
 
         def at_the_commit(do: Callable[[], object]) -> Callable[[], None]:
             return lambda: sa.event.listen(engine, "commit", lambda _: do())
+
+        def after_the_first_statement(do: Callable[[], object]) -> Callable[[], None]:
+            return lambda: sa.event.listen(engine, "after_cursor_execute", lambda *_: do(), once=True)
 
         def end_the_session() -> None:
             with psycopg.connect(guests.postgres.admin) as admin:
@@ -78,6 +82,8 @@ class TestPostgresStore(StoreContract):
             server.start()
 
         match request.param:
+            case "the session is ended before the writes":
+                break_next, committed = after_the_first_statement(end_the_session), False
             case "the session is ended before the commit":
                 break_next, committed = at_the_commit(end_the_session), False
             case "the commit does not arrive":

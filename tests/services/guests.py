@@ -36,6 +36,7 @@ class Guests:
 
     def __init__(self, name: str = "wallet", consumes: tuple[str, ...] = ("game.events",)) -> None:
         self.name, self.consumes = name, consumes
+        self.is_waited_for = True
         self.reactions_are_pure = True
         self.reads: Collection[type[Payload]] | None = None
         self.skipped_places: list[tuple[str, int]] = []

@@ -55,3 +55,20 @@ def test_no_lookup_of_ours_reads_a_whole_table(tmp_path, service, lookup, size):
         plan = [row[3] for row in db.exec_driver_sql("EXPLAIN QUERY PLAN " + query, values)]
     assert any(step.startswith("SEARCH found USING") for step in plan)
     assert not any(step.startswith("SCAN found") for step in plan)
+
+
+@pytest.mark.parametrize("size", [1, 256])
+def test_nor_does_one_on_postgresql_however_it_is_planned(databases, size):
+    """A prepared statement is planned for any number of keys: that plan too must go by the index."""
+    lookup = Lookup(wallet_store._TRANSACTION, "tx", "account")
+    with databases.open_as_owner("wallet").connect() as db, db.begin():
+        rows = "SELECT 't' || n, 'a' || n, '{}', 'OK', NULL, 0 FROM generate_series(1, 20000) AS n"
+        db.execute(sa.text(f"INSERT INTO wallet_transaction {rows}"))
+        db.execute(sa.text("ANALYZE wallet_transaction"))
+        db.execute(sa.text("SET LOCAL plan_cache_mode = force_generic_plan"))
+        assert len(list(lookup.find(db, [(f"t{n}", f"a{n}") for n in range(1, size + 1)]))) == size
+        sql = str(lookup._arrays).replace(":k0", "$1").replace(":k1", "$2")
+        db.exec_driver_sql(f"PREPARE looked_up (text, text) AS {sql}")
+        plan = "\n".join(db.exec_driver_sql("EXPLAIN EXECUTE looked_up ('{t1}', '{a1}')").scalars())
+    assert "Index Scan using wallet_transaction_pkey" in plan
+    assert "Seq Scan" not in plan

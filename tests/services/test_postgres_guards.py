@@ -1,16 +1,22 @@
-"""What PostgreSQL itself does not let happen, whoever asks for it: each guard is broken and must say its name.
+"""What PostgreSQL itself does not let happen, whoever asks: each guard is broken and must say its name.
 
 All of it is tried as the owner of the tables. The services' own roles may do less (``test_postgres_rights``).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
 
 import psycopg
 import pytest
 import sqlalchemy as sa
 
+from services.runtime import bulk
+from services.runtime.tables import StreamRow, table_of
+from services.runtime.writer import WriterStopped
+from tests.services.guests import make_guests_table, names_in, open_bus, open_guests
 from tests.support.postgres import SERVICES, Databases
 
+HASH = "repeat('a', 64)"
 COUNT = "UPDATE outbox SET commits = commits + 1;"
 
 EVENTS = """
@@ -46,7 +52,7 @@ RUNTIME = [
     ("stream_head_is_last_event", COUNT + MOVE_TO_THREE),
     (
         "stream_head_is_last_event",
-        COUNT + APPEND_THREE + "UPDATE stream SET sequence = 3, hash = repeat('b', 64)",
+        COUNT + APPEND_THREE + MOVE_TO_THREE.replace("'three'", "'four'"),
     ),
     (
         "stream_head_is_last_event",
@@ -60,7 +66,7 @@ RUNTIME = [
     ("stream_hash_form", "INSERT INTO stream (name, sequence, hash) VALUES ('a', 0, repeat('A', 64))"),
     (
         "stream_sequence_from_zero",
-        "INSERT INTO stream (name, sequence, hash) VALUES ('a', -1, repeat('a', 64))",
+        f"INSERT INTO stream (name, sequence, hash) VALUES ('a', -1, {HASH})",
     ),
     ("outbox_one_row", "INSERT INTO outbox (published, commits) VALUES (0, 0)"),
     ("outbox_never_removed", "DELETE FROM outbox"),
@@ -75,7 +81,7 @@ RUNTIME = [
     ("inbox_never_removed", "DELETE FROM inbox"),
     (
         "inbox_sequence_from_zero",
-        "INSERT INTO inbox (stream, sequence, hash) VALUES ('a', -1, repeat('a', 64))",
+        f"INSERT INTO inbox (stream, sequence, hash) VALUES ('a', -1, {HASH})",
     ),
     ("inbox_hash_form", "INSERT INTO inbox (stream, sequence, hash) VALUES ('a', 1, repeat('a', 63))"),
     ("dead_letter_append_only", "UPDATE dead_letter SET reason = 'another'"),
@@ -83,6 +89,7 @@ RUNTIME = [
 ]
 
 COUP = "'main', 'T', 'S'"
+CONCLUDED = "'concluded', '', NULL, 1"
 GAME = [
     ("game_coup_is_over", "UPDATE game_coup SET cards = '9C' WHERE coup = 1"),
     ("game_coup_is_over", "UPDATE game_coup SET dealer_seat = 3 WHERE coup = 1"),
@@ -101,7 +108,7 @@ GAME = [
     ),
     (
         "game_coup_totals",
-        f"INSERT INTO game_coup VALUES ({COUP}, 3, 'concluded', '', NULL, 1, 'player', 10, 1)",
+        f"INSERT INTO game_coup VALUES ({COUP}, 3, {CONCLUDED}, 'player', 10, 1)",
     ),
     (
         "game_coup_outcome_follows",
@@ -144,8 +151,8 @@ def bet(number: int, stake: int = 100, status: str = "open", returned: int = 0, 
     """A bet of player ``a`` on the coup that stands open."""
     code = "NO_FUNDS" if status == "refused" else "OK"
     return (
-        f"INSERT INTO wallet_bet VALUES ({number}, {COUP}, 1, 'a', 't{number}', NULL, 'player', 'EUR', 2, {stake},"
-        f" '{code}', {number}, repeat('c', 64), '{status}', {returned}, {commission});"
+        f"INSERT INTO wallet_bet VALUES ({number}, {COUP}, 1, 'a', 't{number}', NULL, 'player', 'EUR', 2,"
+        f" {stake}, '{code}', {number}, repeat('c', 64), '{status}', {returned}, {commission});"
     )
 
 
@@ -162,14 +169,14 @@ WALLET = [
     ("wallet_books_balance", bet(3)),
     (
         "wallet_books_balance",
-        "INSERT INTO wallet_balance VALUES ('2010', 'a', 'EUR', -901) "
-        "ON CONFLICT (ledger, party, currency) DO UPDATE SET amount = excluded.amount",
+        """INSERT INTO wallet_balance VALUES ('2010', 'a', 'EUR', -901)
+           ON CONFLICT (ledger, party, currency) DO UPDATE SET amount = excluded.amount""",
     ),
     ("wallet_books_never_removed", "DELETE FROM wallet_books"),
     ("wallet_balance_row_by_row", "TRUNCATE wallet_balance"),
     ("wallet_balance_cash_not_overdrawn", "UPDATE wallet_balance SET amount = 1 WHERE ledger = '2010'"),
     ("wallet_balance_not_zero", "UPDATE wallet_balance SET amount = 0"),
-    ("wallet_balance_without_bets", "INSERT INTO wallet_balance VALUES ('2030', 'main.1', 'EUR', -100)"),
+    ("wallet_balance_without_bets", "INSERT INTO wallet_balance VALUES ('2030', '', 'EUR', -100)"),
     ("wallet_balance_cash_has_a_player", "INSERT INTO wallet_balance VALUES ('2010', '', 'EUR', -100)"),
     ("wallet_balance_cash_has_a_player", "INSERT INTO wallet_balance VALUES ('4010', 'a', 'EUR', -100)"),
     ("wallet_bet_never_removed", "DELETE FROM wallet_bet"),
@@ -208,11 +215,10 @@ WALLET = [
         )
     ),
     ("wallet_coup_phase_known", f"INSERT INTO wallet_coup VALUES ({COUP}, 3, 1, 'tie', 'perhaps', 0)"),
-    (
-        "wallet_coup_settled_by_a_version",
-        f"INSERT INTO wallet_coup VALUES ({COUP}, 3, 1, 'tie', 'settled', 0)",
+    *(
+        ("wallet_coup_settled_by_a_version", f"INSERT INTO wallet_coup VALUES ({COUP}, 3, 1, 'tie', {said})")
+        for said in ("'settled', 0", "'settled', -1", "'open', 1", "'open', -1", "'returned', 1")
     ),
-    ("wallet_coup_settled_by_a_version", f"INSERT INTO wallet_coup VALUES ({COUP}, 3, 1, 'tie', 'open', 1)"),
     ("wallet_coup_goes_forward", "UPDATE wallet_coup SET phase = 'open' WHERE coup = 1"),
     ("wallet_coup_goes_forward", "UPDATE wallet_coup SET phase = 'sealed' WHERE coup = 2"),
     ("wallet_coup_goes_forward", "UPDATE wallet_coup SET phase = 'returned', version = 0 WHERE coup = 2"),
@@ -241,20 +247,22 @@ BREACHES = [
     *(("wallet", name, sql) for name, sql in WALLET),
 ]
 
-Connect = Callable[[str], psycopg.Connection]
+Connect = Callable[..., AbstractContextManager[psycopg.Connection]]
 
 
 @pytest.fixture(scope="module")
-def connect(postgres) -> Connect:
-    """Connects to databases of this module as their owners. What is tried is undone, so they can be shared."""
+def connect(postgres) -> Iterator[Connect]:
+    """Connects to databases of this module as their owners. Whatever is tried there is undone."""
     databases = Databases(postgres)
 
-    def connect(service: str) -> psycopg.Connection:
+    @contextmanager
+    def connect(service: str, role: str = "_owner") -> Iterator[psycopg.Connection]:
         databases.url_of(service)
         url = sa.make_url(postgres.admin).set(database=databases.prefix + service)
-        return psycopg.connect(
-            url.render_as_string(hide_password=False), options=f"-c role=sabot_{service}_owner"
-        )
+        role = f"-c role=sabot_{service}{role}"
+        with closing(psycopg.connect(url.render_as_string(hide_password=False), options=role)) as connection:
+            yield connection
+            connection.commit()
 
     for service, before in BEFORE.items():
         with connect(service) as connection:
@@ -269,6 +277,17 @@ def test_a_guard_says_what_was_violated(connect, service, name, sql):
         connection.execute(sql)
     assert violation.value.diag.constraint_name == name
     assert name in str(violation.value)
+
+
+@pytest.mark.parametrize(("service", "name", "sql"), BREACHES)
+def test_to_the_service_itself_it_says_the_same_where_that_may_try_at_all(connect, service, name, sql):
+    refused = (psycopg.errors.IntegrityError, psycopg.errors.InsufficientPrivilege)
+    with pytest.raises(refused) as violation, connect(service, role="") as connection:
+        connection.execute(sql)
+    if isinstance(violation.value, psycopg.errors.InsufficientPrivilege):
+        assert "permission denied for table" in str(violation.value)
+    else:
+        assert violation.value.diag.constraint_name == name
 
 
 @pytest.mark.parametrize("service", SERVICES)
@@ -297,9 +316,9 @@ def test_the_runtime_may_do_what_it_does(connect, service, sql):
         ("wallet", LOSE + "UPDATE wallet_coup SET phase = 'settled', version = 1 WHERE coup = 1"),
         (
             "wallet",
-            "UPDATE wallet_bet SET status = 'void', returned = 100 WHERE number = 1;"
-            "UPDATE wallet_coup SET phase = 'returned' WHERE coup = 1;"
-            "UPDATE wallet_balance SET amount = -1000 WHERE ledger = '2010'",
+            """UPDATE wallet_bet SET status = 'void', returned = 100 WHERE number = 1;
+               UPDATE wallet_coup SET phase = 'returned' WHERE coup = 1;
+               UPDATE wallet_balance SET amount = -1000 WHERE ledger = '2010'""",
         ),
         ("wallet", bet(3) + "UPDATE wallet_balance SET amount = -800 WHERE ledger = '2010'"),
         ("wallet", bet(3, status="refused")),
@@ -317,14 +336,28 @@ def test_every_guard_of_a_database_is_tried(connect, service):
     tried = {name for breached, name, _ in BREACHES if breached in (service, "audit")}
     # Their functions say another name, of what was violated.
     tried |= {"event_follows", "stream_ends", "audit_evidence_follows"}
-    tried |= {
-        f"wallet_{what}"
-        for what in ("bet_new", "bet_ended", "balance_new", "balance_gone", "balance_changed")
-    }
+    tried |= {"wallet_bet_new", "wallet_bet_ended"}
+    tried |= {"wallet_balance_new", "wallet_balance_gone", "wallet_balance_changed"}
     with connect(service) as connection:
         found = connection.execute(
             "SELECT conname FROM pg_constraint WHERE contype = 'c' AND connamespace = 'public'::regnamespace "
             "UNION SELECT tgname FROM pg_trigger WHERE NOT tgisinternal"
         ).fetchall()
-    assert len(found) > 25
+    assert len(found) > 20
     assert {name for (name,) in found} <= tried
+
+
+def test_a_writer_that_is_stopped_by_a_guard_says_which(databases, tmp_path, monkeypatch):
+    make_guests_table(databases)
+    forgetful = {table_of(StreamRow): lambda *_: None}
+    update = bulk.update
+    monkeypatch.setattr(bulk, "update", lambda db, table, rows: forgetful.get(table, update)(db, table, rows))
+    with closing(open_bus(tmp_path)) as bus:
+        writer = open_guests(databases.open("wallet"), bus)
+        writer.submit("Ann")
+        with pytest.raises(
+            WriterStopped, match="stream_head_is_last_event: wallet/guests is said to"
+        ):
+            writer.step()
+        writer.close()
+    assert names_in(databases.open("wallet")) == set()

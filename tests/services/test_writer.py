@@ -330,8 +330,10 @@ class Switch:
         topics: Sequence[str],
         start: Offsets,
         arrived: Callable[[], None] | None = None,
+        *,
+        at_once: bool = True,
     ) -> Subscription:
-        return CutSubscription(self, self._bus.subscribe(group, topics, start, arrived))
+        return CutSubscription(self, self._bus.subscribe(group, topics, start, arrived, at_once=at_once))
 
 
 def test_money_case_19_ten_bets_with_the_broker_down(engine, bus, tmp_path):

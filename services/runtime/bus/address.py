@@ -68,8 +68,10 @@ def parse_address(text: str) -> Address:
 
 def in_words(error: BaseException | None) -> str:
     """An error of kafka-python's in one line."""
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+    name, lines = type(error).__name__, str(error).strip().splitlines()
+    if not lines:
+        return name
+    return lines[0] if name in lines[0] else f"{name}: {lines[0]}"
 
 
 def _takes_connections(server: str) -> bool:

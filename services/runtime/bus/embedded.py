@@ -105,9 +105,11 @@ class EmbeddedBus:
         topics: Sequence[str],
         start: Offsets,
         arrived: Callable[[], None] | None = None,
+        *,
+        at_once: bool = True,
     ) -> EmbeddedSubscription:
         # A consumer's positions live in its own store; and who reads a file has to look for what is new.
-        del group, arrived
+        del group, arrived, at_once
         with self._publishing:
             wanted = {self._topic_id(topic): (topic, start.get((topic, 0), 0)) for topic in topics}
         return EmbeddedSubscription(self._connect(), wanted)

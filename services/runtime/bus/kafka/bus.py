@@ -42,8 +42,10 @@ class KafkaBus:
         topics: Sequence[str],
         start: Offsets,
         arrived: Callable[[], None] | None = None,
+        *,
+        at_once: bool = True,
     ) -> KafkaSubscription:
-        return KafkaSubscription(self._address, group, topics, start, arrived=arrived, tuning=self._tuning)
+        return KafkaSubscription(self._address, group, topics, start, arrived=arrived, at_once=at_once, tuning=self._tuning)
 
     def read(self, topic: str, key: str | None = None) -> Iterator[Delivery]:
         everything = replay.read_topic(self._address, topic, self._tuning.patience_seconds)

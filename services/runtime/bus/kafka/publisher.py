@@ -18,6 +18,7 @@ from kafka.errors import KafkaError, KafkaTimeoutError
 
 from services.runtime.bus.address import Address, in_words
 from services.runtime.bus.kafka.records import headers_of
+from services.runtime.bus.kafka.topics import not_there
 from services.runtime.bus.kafka.tuning import Tuning
 from services.runtime.ports import BusUnavailable, Record
 from services.runtime.topics import TOPICS
@@ -68,7 +69,7 @@ class Publisher:
     def __init__(self, address: Address, tuning: Tuning) -> None:
         self._address, self._tuning = address, tuning
         self._producer: KafkaProducer | None = None
-        self._reason = address.silence
+        self._reason = f"not connected to Kafka at {address} yet"
         self._sending = threading.Lock()
         """Threads may share a bus; records of one publication lie together."""
         self._connected, self._needed, self._closing = (threading.Event() for _ in range(3))
@@ -140,9 +141,10 @@ class Publisher:
             producer = self._make()
             for topic in TOPICS:  # from here on `send` knows where to, and does not wait to be told
                 self._find(producer, self._address.named(topic))
-        except (KafkaError, OSError) as error:
+        except Exception as error:  # whatever it is: there is nobody else to go on
             self._reason = f"Kafka at {self._address} cannot be used: {in_words(error)}"
-            log.warning("%s", self._reason)
+            if not isinstance(error, (KafkaError, OSError)):
+                log.exception("%s", self._reason)
             if producer is not None:
                 _end(producer)
         else:
@@ -153,7 +155,7 @@ class Publisher:
         try:
             producer.partitions_for(topic)
         except KafkaTimeoutError as error:
-            raise KafkaTimeoutError(f"topic {topic} is not there: run 'sabot prepare' first") from error
+            raise KafkaTimeoutError(not_there(topic)) from error
 
     def _make(self) -> KafkaProducer:
         tuning = self._tuning

@@ -63,6 +63,11 @@ def create_topics(at: str, tuning: Tuning | None = None) -> list[Topic]:
         raise BusUnavailable(f"Kafka at {address} does not take the topics: {in_words(error)}") from error
 
 
+def not_there(topic: str) -> str:
+    """What is to be done about a topic that the brokers do not have."""
+    return f"topic {topic} is not there: run 'sabot prepare' first"
+
+
 def _create(admin: KafkaAdminClient, name: str, partitions: int, replicas: int) -> Topic:
     in_sync = max(1, replicas - 1)
     wanted = {

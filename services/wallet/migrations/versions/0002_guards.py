@@ -128,21 +128,24 @@ GUARDS = (
     $$
     """,
     """
-    CREATE FUNCTION sabot_book_new_balances() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
+    CREATE FUNCTION sabot_book_new_balances() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp AS $$
     BEGIN
         PERFORM public.sabot_book(currency, sum(amount), 0) FROM added GROUP BY currency;
         RETURN NULL;
     END $$
     """,
     """
-    CREATE FUNCTION sabot_book_gone_balances() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
+    CREATE FUNCTION sabot_book_gone_balances() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp AS $$
     BEGIN
         PERFORM public.sabot_book(currency, -sum(amount), 0) FROM gone GROUP BY currency;
         RETURN NULL;
     END $$
     """,
     """
-    CREATE FUNCTION sabot_book_changed_balances() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
+    CREATE FUNCTION sabot_book_changed_balances() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp AS $$
     BEGIN
         PERFORM public.sabot_book(currency, sum(amount), 0) FROM (
             SELECT currency, amount FROM added UNION ALL SELECT currency, -amount FROM gone
@@ -151,7 +154,8 @@ GUARDS = (
     END $$
     """,
     """
-    CREATE FUNCTION sabot_book_new_bets() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
+    CREATE FUNCTION sabot_book_new_bets() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp AS $$
     DECLARE
         wrong text;
     BEGIN
@@ -171,7 +175,8 @@ GUARDS = (
     """,
     # What was bet stays as it was, and a bet ends once.
     """
-    CREATE FUNCTION sabot_book_ended_bets() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
+    CREATE FUNCTION sabot_book_ended_bets() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp AS $$
     DECLARE
         wrong text;
     BEGIN
@@ -180,8 +185,9 @@ GUARDS = (
         FROM gone AS before LEFT JOIN added AS after USING (number)
         WHERE after IS DISTINCT FROM before AND (
             before.status <> 'open'
-            OR (after.operator, after.table_name, after.shoe, after.coup, after.account, after.tx, after.seat,
-                after.spot, after.currency, after.exponent, after.stake, after.code, after.sequence, after.hash)
+            OR (after.operator, after.table_name, after.shoe, after.coup, after.account, after.tx,
+                after.seat, after.spot, after.currency, after.exponent, after.stake, after.code,
+                after.sequence, after.hash)
             IS DISTINCT FROM
                (before.operator, before.table_name, before.shoe, before.coup, before.account, before.tx,
                 before.seat, before.spot, before.currency, before.exponent, before.stake, before.code,
