@@ -66,7 +66,7 @@ def prepare(
 
 
 def _passwords() -> dict[str, str]:
-    """The passwords that the environment names. Not options: everybody on a machine can read a command line."""
+    """The passwords that the environment names. Not options: a command line can be read by everybody."""
     given = {role: os.environ.get(f"{PASSWORD}{role.upper()}") for role in (*SERVICES, READER)}
     for role, password in given.items():
         if password == "":

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 
 class Clock(Protocol):
@@ -46,9 +46,8 @@ class Record:
     """A header beside the bytes, for the producer's signature. Not hashed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Delivery:
-    """A record as a consumer receives it."""
+class Delivery(NamedTuple):
+    """A record as a consumer receives it. A tuple, since a replay makes millions of them."""
 
     topic: str
     partition: int

@@ -12,8 +12,9 @@ to one minor unit, half up.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
 
 from schemas.envelope import FIRST_PREVIOUS, Recorded, decode, encode
 from schemas.events.base import EventRef, Payload, Posting
@@ -58,6 +59,17 @@ HOUSES = shipped_houses()
 
 WORTH = dict(zip("A23456789TJQK", (1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 0, 0, 0), strict=True))
 SPOT_LEDGER = {"player": "4010", "banker": "4011", "tie": "4012"}
+
+_EVENING: Final = datetime(2026, 1, 2, 20, tzinfo=UTC)
+_CAUSES: Final[Mapping[type[Payload], type[Payload]]] = {
+    BetsSealed: BettingClosed,
+    CardDealt: BetsSealed,
+    CardsToSqueeze: BetsSealed,
+    CoupConcluded: BetsSealed,
+    CoupSettled: CoupConcluded,
+    CoupReturned: CoupVoided,
+}
+"""What one service says because of the other; all else is made by commands."""
 
 _NOTHING: Any = None
 """What was written last where a test let nothing be written."""
@@ -138,13 +150,21 @@ class Story:
             stream=stream,
             sequence=sequence + 1,
             previous=previous,
-            time=f"2026-01-02T20:{len(self.events) // 60 % 60:02}:{len(self.events) % 60:02}.000000Z",
+            time=(_EVENING + timedelta(milliseconds=len(self.events))).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
             gamingday="2026-01-02",
-            causationid="test",
+            causationid=self._cause_of(payload),
             correlationid="test",
         )
         self._heads[stream] = (event.sequence, event.hash)
         self.events.append(event)
+
+    def _cause_of(self, payload: Payload) -> str:
+        """The id of the latest event that makes a service say this, or that of a command."""
+        kind = _CAUSES.get(type(payload))
+        if kind is None:
+            return "test"
+        causes = (event for event in reversed(self.events) if isinstance(event.data, kind))
+        return next((event.envelope.id for event in causes), "test")
 
     def of(self, kind: type[Payload]) -> list[Recorded[Any]]:
         """The events of a kind, in order."""

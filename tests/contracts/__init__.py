@@ -2,4 +2,4 @@
 
 import pytest
 
-pytest.register_assert_rewrite("tests.contracts.bus", "tests.contracts.store")
+pytest.register_assert_rewrite("tests.contracts.bus", "tests.contracts.delivery", "tests.contracts.store")

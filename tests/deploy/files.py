@@ -60,7 +60,7 @@ def stages() -> list[Stage]:
 
 
 def is_ignored(path: str) -> bool:
-    """Whether .dockerignore keeps a path out of the context: the last pattern that fits it or a folder above."""
+    """Whether .dockerignore keeps a path out: the last pattern decides that fits it or a folder above."""
     parts = path.split("/")
     places = ["/".join(parts[: end + 1]) for end in range(len(parts))]
     ignored = False
@@ -137,7 +137,7 @@ def scraped() -> dict[str, list[str]]:
 def readme_block(words: str) -> str:
     """The one block of commands in deploy/README.md with these words in it."""
     text = (DEPLOY / "README.md").read_text("utf-8")
-    [found] = [block for block in re.findall(r"```\n(.*?)```", text, re.S) if words in block]
+    [found] = [block for block in re.findall(r"```\n(.*?)```", text, re.DOTALL) if words in block]
     return str(found)
 
 

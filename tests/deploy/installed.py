@@ -73,14 +73,9 @@ def build_wheel(folder: Path) -> Wheel:
     for sources, target in stages()[0].copied():
         for source in sources:
             _copy(source, context, context / target / ("" if target != "./" else Path(source).name))
-    subprocess.run(
-        [
-            *[sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-cache-dir"],
-            *["--no-index", "--no-deps", "--no-build-isolation", "--wheel-dir", folder, context],
-        ],
-        check=True,
-        timeout=120,
-    )
+    how = "wheel --quiet --disable-pip-version-check --no-cache-dir --no-index --no-deps --no-build-isolation"
+    command = [sys.executable, "-m", "pip", *how.split(), f"--wheel-dir={folder}", str(context)]
+    subprocess.run(command, check=True, timeout=120)
     [wheel] = folder.glob("sabot-*.whl")
     unpacked = folder / "site"
     with zipfile.ZipFile(wheel) as archive:
@@ -197,7 +192,7 @@ def play_a_coup(running: Mapping[str, Process]) -> None:
     game.post("/v1/seats/take", table="T1", seat=1)
     wallet.post("/v1/deposits", account="alice", tx="d1", currency="EUR", amount="100.00")
     game.post("/v1/shoes/commit", table="T1", shoe="S1")
-    game.post("/v1/shoes/load", table="T1", shoe="S1", entropy="a player's")
+    game.post("/v1/shoes/load", table="T1", shoe="S1", entropy="anything")
     coup = {"table": "T1", "shoe": "S1", "coup": 1}
     game.post("/v1/coups/open", **coup)
     bet = {"account": "alice", "tx": "b1", "seat": 1, "spot": "banker", "currency": "EUR", "stake": "10.00"}

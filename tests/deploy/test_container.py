@@ -68,13 +68,15 @@ def test_the_image_starts_what_the_wheel_installs(wheel: Wheel, tmp_path):
     assert entrypoint == '["sabot"]'
     assert wheel.commands()["sabot"].value == PROJECT["project"]["scripts"]["sabot"]
     wheel.install(tmp_path / "bin")
-    told = [tmp_path / "bin/python", "-c", "import services, schemas; print(services.__file__, schemas.__file__)"]
-    said = subprocess.run(told, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
-    assert all(Path(each).is_relative_to(wheel.unpacked) for each in said.split())
-    houses = subprocess.run(
-        [tmp_path / "bin/sabot", "houses"], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
-    assert "Punto banco (Dutch sheet)" in houses.stdout
+
+    def run(command: str, *arguments: str) -> str:
+        told = [tmp_path / "bin" / command, *arguments]
+        return subprocess.run(told, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+
+    for package in ("services", "schemas"):
+        place = run("python", "-c", f"import {package}; print({package}.__file__)")
+        assert Path(place.strip()) == wheel.unpacked / package / "__init__.py"
+    assert "Punto banco (Dutch sheet)" in run("sabot", "houses")
 
 
 def test_nobody_in_particular_runs_it():
@@ -99,8 +101,8 @@ def test_every_package_is_the_locks_and_none_is_compiled():
     ]
     assert len(pip) == 4
     from_outside = [command for command in pip if "--no-index" not in command]
-    locks = [re.search(r"--only-binary :all: --require-hashes -r (\S+)$", command) for command in from_outside]
-    assert [lock and lock[1] for lock in locks] == ["requirements.lock", "requirements-build.lock"]
+    locks = [re.findall(r"--only-binary :all: --require-hashes -r (\S+)$", each) for each in from_outside]
+    assert locks == [["requirements.lock"], ["requirements-build.lock"]]
     # What remains is the project itself, from what was copied and with what is there.
     assert all("--no-deps" in command for command in pip if "--no-index" in command)
     assert sum("--no-build-isolation" in command for command in pip) == 1

@@ -422,7 +422,7 @@ def test_of_two_wallets_on_one_directory_one_stops_in_words(tmp_path):
         stopped = eventually(lambda: next((each for each in wallets if each.has_ended), None))
         [other] = [each for each in wallets if each is not stopped]
         assert stopped.wait() == 1
-        assert "another writer has appended to this store" in stopped.said
+        assert "another writer has written to this store" in stopped.said
         assert "Traceback" not in stopped.said
         assert other.get("/readyz")["status"] == "ready"
         answer = other.ask("POST", "/v1/deposits", {**deposit, "account": "player 9"})

@@ -355,9 +355,7 @@ def test_a_writer_that_is_stopped_by_a_guard_says_which(databases, tmp_path, mon
     with closing(open_bus(tmp_path)) as bus:
         writer = open_guests(databases.open("wallet"), bus)
         writer.submit("Ann")
-        with pytest.raises(
-            WriterStopped, match="stream_head_is_last_event: wallet/guests is said to"
-        ):
+        with pytest.raises(WriterStopped, match="stream_head_is_last_event: wallet/guests is said to"):
             writer.step()
         writer.close()
     assert names_in(databases.open("wallet")) == set()

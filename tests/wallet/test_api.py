@@ -371,7 +371,7 @@ def test_who_waits_too_long_is_told_so_and_what_was_not_begun_is_not_done(world,
 
 def test_metrics_can_be_read_by_prometheus(client):
     client.post("/v1/deposits", json=deposit())
-    client.post("/v1/bets", json=bet(coup=9))
+    client.post("/v1/deposits", json=deposit(amount="1.00"))  # the same id with another amount
     response = client.get("/metrics")
     assert response.headers["content-type"].startswith("text/plain; version=")
     samples = {
@@ -379,7 +379,7 @@ def test_metrics_can_be_read_by_prometheus(client):
         for family in text_string_to_metric_families(response.text)
         for sample in family.samples
     }
-    assert samples["wallet_events_appended_total",] == 2
+    assert samples["wallet_events_appended_total",] == 3  # an account, a deposit, a conflict
     assert samples["wallet_commands_total", "done"] == 1
     assert samples["wallet_commands_total", "refused"] == 1
     assert samples["wallet_commands_total", "failed"] == 0

@@ -22,9 +22,12 @@ def delivery_of(
     headers: Iterable[tuple[str, Any]] | None,
 ) -> Delivery:
     """A record as a consumer of ours receives it, whoever wrote it. ``place``: topic, partition, offset."""
+    signature = None
+    if headers:
+        signature = next((content for name, content in headers if name == _SIGNATURE), None)
     return Delivery(
         *place,
         key.decode("utf-8", "replace") if isinstance(key, bytes) else key,
         value.encode() if isinstance(value, str) else value or b"",
-        next((content for name, content in headers or () if name == _SIGNATURE), None),
+        signature,
     )

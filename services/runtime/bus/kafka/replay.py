@@ -7,7 +7,7 @@ from contextlib import closing
 from time import monotonic
 from typing import Any, Final
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from services.runtime.bus.address import Address
 from services.runtime.bus.kafka.records import delivery_of
@@ -68,23 +68,21 @@ def _read(consumer: Consumer, address: Address, topic: str, patience_seconds: fl
             heard = monotonic()
         elif monotonic() - heard > patience_seconds:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+        # A replay spends its time in this loop: nothing is called here that need not be.
         for message in messages:
-            yield from _take(topic, message, ends)
-
-
-def _take(topic: str, message: Message, ends: dict[int, int]) -> Iterator[Delivery]:
-    partition, offset, error = message.partition(), message.offset(), message.error()
-    if partition not in ends:
-        return  # it came after the reading began
-    if error is not None:
-        if error.code() != KafkaError._PARTITION_EOF:
-            raise KafkaException(error)
-        del ends[partition]
-        return
-    assert partition is not None
-    assert offset is not None
-    if offset < ends[partition]:
-        headers: Any = message.headers()
-        yield delivery_of((topic, partition, offset), message.key(), message.value(), headers)
-    if offset + 1 >= ends[partition]:
-        del ends[partition]
+            partition: Any = message.partition()
+            until = ends.get(partition)
+            if until is None:
+                continue  # it came after the reading began
+            error = message.error()
+            if error is not None:
+                if error.code() != KafkaError._PARTITION_EOF:
+                    raise KafkaException(error)
+                del ends[partition]
+                continue
+            offset: Any = message.offset()
+            if offset < until:
+                headers: Any = message.headers()
+                yield delivery_of((topic, partition, offset), message.key(), message.value(), headers)
+            if offset + 1 >= until:
+                del ends[partition]

@@ -1,0 +1,106 @@
+"""Delivery over Apache Kafka keeps the contract, and some promises of its own. With real brokers."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
+from itertools import count
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import pytest
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import ConfigResource, KafkaAdminClient
+from kafka.structs import OffsetAndMetadata
+
+from deploy.kafka import Cluster, Kafka
+from services.runtime.bus.kafka import KafkaBus
+from services.runtime.bus.kafka.topics import create_topics
+from services.runtime.bus.kafka.tuning import Tuning
+from services.runtime.inbox import Verdict
+from services.runtime.ports import Bus, Record
+from tests.contracts.delivery import (
+    GUESTS,
+    DeliveryContract,
+    Journal,
+    notes,
+    reached,
+    seen_in,
+    taken,
+    told_apart,
+    up_to,
+    wait_until,
+    work_until,
+)
+from tests.contracts.streams import Seats
+from tests.services.guests import Guests
+
+HASTY = Tuning(
+    patience_seconds=10.0,
+    request_timeout_ms=1_000,
+    delivery_timeout_ms=1_500,
+    session_timeout_ms=1_000,
+    heartbeat_interval_ms=150,
+    max_poll_interval_ms=1_000,
+    retry_backoff_ms=50,
+    reconnect_backoff_max_ms=200,
+)
+_numbers = count(1)
+
+
+class TestKafkaDelivery(DeliveryContract):
+    @pytest.fixture
+    def address(self, kafka_cluster: Kafka) -> str:
+        """An installation of this test's own, without its topics."""
+        self.address = f"{kafka_cluster.bootstrap}/delivery-{next(_numbers)}"
+        self.bootstrap, _, self.prefix = self.address.partition("/")
+        return self.address
+
+    @pytest.fixture
+    def connect(self, address: str) -> Iterator[Callable[[], Bus]]:
+        create_topics(address)
+        yield from self.opening(address)
+
+    def opening(self, address: str) -> Iterator[Callable[[], Bus]]:
+        opened: list[KafkaBus] = []
+
+        def another() -> KafkaBus:
+            opened.append(KafkaBus(address, HASTY))
+            return opened[-1]
+
+        yield another
+        for each in opened:
+            each.close()
+
+    @pytest.fixture
+    def admin(self, address: str) -> Iterator[KafkaAdminClient]:
+        with closing(KafkaAdminClient(bootstrap_servers=self.bootstrap)) as admin:
+            yield admin
+
+    @pytest.fixture(params=["stopped", "killed"])
+    def outage(self, request, own_kafka_cluster: Cluster) -> Callable[[], AbstractContextManager[object]]:
+        @contextmanager
+        def down() -> Iterator[None]:
+            own_kafka_cluster.stop() if request.param == "stopped" else own_kafka_cluster.kill()
+            yield
+            own_kafka_cluster.start()
+
+        return down
+
+    def words_of_an_outage(self, fault: str) -> bool:
+        return re.search("Kafka|acknowledge", fault) is not None
+
+    def program_that_opens(self, tmp_path: Path) -> str:
+        return f"from services.runtime.bus.kafka import KafkaBus\nbus = KafkaBus({self.address!r})\n"
+
+    def wait_until_thrown_out(self, group: str) -> None:
+        with closing(KafkaAdminClient(bootstrap_servers=self.bootstrap)) as admin:
+            wait_until(lambda: not self.members(admin, group))
+
+    def members(self, admin: KafkaAdminClient, group: str) -> Sequence[Any]:
+        name = f"{self.prefix}.{group}"
+        found: Sequence[Any] = admin.describe_groups([name])[name]["members"]
+        return found
+
+    def check_spread(self, partitions: set[int]) -> None:
+        assert len(partitions) > 1
