@@ -23,7 +23,7 @@ from services.runtime.database import open_sqlite_to_inspect
 from services.runtime.files import BUS_DATABASE, DATABASES, SERVICES, database_of
 from services.runtime.installation import Installation, is_written
 from services.runtime.sqlite import is_in_use
-from services.runtime.store import read_heads
+from services.runtime.store import is_all_published, read_heads
 from services.runtime.topics import TOPICS
 
 
@@ -97,7 +97,10 @@ def _servers(stack: ExitStack, where: Installation, copied: Callable[[int], None
     bus = _copy(stack, where, copied)
     stores |= {producer: _server(stack, where, producer) for producer in ("wallet", "game")}
     names = {service: f"{service}'s database" for service in SERVICES}
-    at_work = any(is_written(connection, service) for service, connection in stores.items())
+    at_work = any(
+        is_written(connection, service) or not is_all_published(connection)
+        for service, connection in stores.items()
+    )
     return Places(bus, f"Kafka at {where.kafka}", stores, names, at_work)
 
 

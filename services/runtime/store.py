@@ -212,6 +212,12 @@ def read_heads(db: Connection) -> list[StreamHead]:
     return [StreamHead(row.name, row.sequence, row.hash) for row in rows]
 
 
+def is_all_published(db: Connection) -> bool:
+    """Whether the store knows that the bus has everything: not where a service is at work, or was cut off."""
+    published = db.scalar(sa.select(_OUTBOX.c.published)) or 0
+    return published >= (db.scalar(_LAST_POSITION) or 0)
+
+
 def read_stream(db: Connection, stream: str, first: int = 1) -> Iterator[tuple[int, bytes]]:
     """Sequence and bytes of a stream's stored events from ``first`` on, in order, as they lie there."""
     stream_id = db.scalar(sa.select(_STREAM.c.id).where(_STREAM.c.name == stream))
