@@ -1,4 +1,4 @@
-"""Reading a whole topic: kafka-python, which serves the live bus, against librdkafka, which serves a replay."""
+"""Reading a whole topic: kafka-python, which serves the live bus, against librdkafka for a replay."""
 
 from __future__ import annotations
 

@@ -106,10 +106,18 @@ def _servers(stack: ExitStack, where: Installation, copied: Callable[[int], None
 
 def _server(stack: ExitStack, where: Installation, service: str) -> Connection:
     """A connection that sees one moment."""
+    from services.runtime.postgres import check_migrated  # noqa: PLC0415 - files can be verified without
+
     engine = where.open_reader(service)
     stack.callback(engine.dispose)
-    connection = stack.enter_context(engine.connect().execution_options(isolation_level="REPEATABLE READ"))
-    read_heads(connection)  # the moment is that of the first question
+    try:
+        check_migrated(engine, service)
+        connection = engine.connect().execution_options(isolation_level="REPEATABLE READ")
+        stack.enter_context(connection)
+        read_heads(connection)  # the moment is that of the first question
+    except sa.exc.DBAPIError as error:
+        reason = str(error.orig).splitlines()[0]
+        raise NothingToVerify(f"{service}'s database cannot be read: {reason}") from error
     return connection
 
 

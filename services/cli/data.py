@@ -12,8 +12,9 @@ from services.cli.console import fail
 from services.room.calls import AddressError
 from services.room.local import LocalRoom
 from services.room.remote import RemoteRoom
+from services.runtime.bus.address import parse_address
 from services.runtime.installation import Installation, InstallationError
-from services.runtime.ports import Ids, Rng
+from services.runtime.ports import BusUnavailable, Ids, Rng
 from services.runtime.ports_system import SystemClock, SystemIds, SystemRng
 from services.runtime.settings import Settings, SettingsError, settings_from
 
@@ -68,16 +69,30 @@ def installation(data: Path, kafka: str | None, database: str | None) -> Install
     """The installation that options and environment name; ends the command where they cannot be taken."""
     given = settings()
     try:
-        return Installation(data, kafka or given.kafka, database or given.database)
+        where = Installation(data, kafka or given.kafka, database or given.database)
     except InstallationError as error:
         fail(str(error), status=2)
+    if where.database is not None and "{service}" not in where.database:
+        fail(
+            "database: write {service} where the services' databases differ, as in "
+            "postgresql://sabot_{service}@HOST:5432/sabot_{service}",
+            status=2,
+        )
+    return where
 
 
 def drive_room(where: Installation, game: str | None, wallet: str | None) -> LocalRoom | RemoteRoom:
-    """The room of an installation: its services where they are at work, otherwise in this process."""
+    """The room of an installation: its services where they are at work, otherwise in this process.
+
+    Raises:
+        NoSuchService: they are at work, and do not answer.
+        BusUnavailable, DatabaseUnavailable: the installation cannot be reached.
+    """
     if where.database is None or not where.is_served():
         if game is not None or wallet is not None:
             fail("--game and --wallet are for services at work on PostgreSQL; there are none", status=2)
+        if where.kafka is not None and not (brokers := parse_address(where.kafka)).answers:
+            raise BusUnavailable(brokers.silence)  # before anything is written that nobody would read
         return open_room(where)
     given = settings()
     try:

@@ -13,6 +13,7 @@ import typer
 from rich.table import Table
 
 from schemas.money import format_amount
+from schemas.refusal import Refusal
 from services.cli.console import console, errors, fail, print_json, progress
 from services.cli.data import (
     DatabaseOption,
@@ -23,6 +24,7 @@ from services.cli.data import (
     drive_room,
     installation,
 )
+from services.room.calls import NoSuchService
 from services.room.ingest import Ingest, IngestReport
 from services.room.lines import LineError
 from services.room.room import Room, Stalled
@@ -69,7 +71,7 @@ def ingest(
     try:
         with drive_room(installation(data, kafka, database), game, wallet) as room:
             report = _run(file, room, target, rejects)
-    except (WriterStopped, Stalled) as reason:
+    except (WriterStopped, Stalled, Refusal, NoSuchService) as reason:
         fail(f"{reason}; what was committed is kept, and the same command goes on from there")
     finally:
         rejects.close()

@@ -10,7 +10,7 @@ from typing import Final
 
 import typer
 
-from services.cli.console import errors, fail
+from services.cli.console import errors, fail, is_from
 from services.runtime.memory import calm_collector
 
 _HELP: Final = (
@@ -72,14 +72,10 @@ def run() -> None:
     except OSError as error:
         fail(f"{error.strerror or error}: {error.filename}" if error.filename else str(error))
     except Exception as error:
-        if _is_from("services.runtime.postgres", error) or _is_from("services.runtime.ports", error):
+        if is_from("services.runtime.postgres", error) or is_from("services.runtime.ports", error):
             fail(str(error))
-        if not (_is_from("sqlite3", error) or _is_from("sqlalchemy", error)):
+        if not (is_from("sqlite3", error) or is_from("sqlalchemy", error)):
             raise
         cause = getattr(error, "orig", None) or error
-        fail(f"the databases in the data directory cannot be used: {cause}")
-
-
-def _is_from(module: str, error: Exception) -> bool:
-    """Whether an error is one of a module's, which is loaded only where a command needs it."""
-    return any(f"{kind.__module__}.".startswith(f"{module}.") for kind in type(error).__mro__)
+        where = "on PostgreSQL" if is_from("psycopg", cause) else "in the data directory"
+        fail(f"the databases {where} cannot be used: {str(cause).splitlines()[0]}")

@@ -13,8 +13,8 @@ from services.cli.console import console, fail
 from services.cli.data import DatabaseOption, KafkaOption, installation
 from services.room.preparing import prepare_installation
 from services.runtime.files import SERVICES
-from services.runtime.ports import BusUnavailable
-from services.runtime.postgres import DatabaseUnavailable
+from services.runtime.ports import BusUnavailable, DatabaseUnavailable
+from services.runtime.postgres import address
 from services.runtime.prepare import READER, PreparationFailed
 
 PASSWORD: Final = "SABOT_PASSWORD_"
@@ -49,6 +49,11 @@ def prepare(
         fail("name what to make ready: --kafka, or --database with --admin", status=2)
     if where.database is not None and admin is None and (database is not None or where.kafka is None):
         fail("--database needs --admin: who may make databases and roles there", status=2)
+    if admin is not None:
+        try:
+            address(admin)
+        except ValueError as error:
+            fail(f"--admin: {error}", status=2)
     passwords = _passwords()
     done: list[str] = []
 

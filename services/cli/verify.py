@@ -19,7 +19,7 @@ from services.audit.core.facts import CoupAccount, Listener, ShoeAccount
 from services.audit.places import NothingToVerify
 from services.audit.verification import Verification
 from services.audit.verify import verify as verify_installation
-from services.cli.console import console, errors, fail, print_json, progress
+from services.cli.console import console, errors, fail, is_from, print_json, progress
 from services.cli.data import DatabaseOption, DataOption, KafkaOption, installation
 from services.cli.summary import print_findings, print_money, print_outcomes, print_verdict
 from services.runtime.installation import Installation
@@ -45,7 +45,8 @@ def verify(
 
     Audit's own formulation of the rules (the tableau by Player's third card, money in exact fractions) is run
     over the events, and the three places of every event (its producer's store, the bus, audit's record) are
-    held against each other. Exit status 0 only if nothing was found; 1 if something was.
+    held against each other. Exit status 0 only if nothing was found; 1 if something was; 2 if that cannot be
+    said, because a place cannot be reached.
 
     With --kafka and --database these are the places of an installation on servers; with --kafka alone its
     topics are replayed and nothing else is asked.
@@ -59,6 +60,10 @@ def verify(
             result = run_verification(installation(data, kafka, database), Listeners(listeners))
     except (NothingToVerify, BusUnavailable) as error:
         fail(str(error), status=2)
+    except Exception as error:
+        if not is_from("services.runtime.postgres", error):
+            raise
+        fail(str(error), status=2)  # 1 says that something was found
     if json:
         print_json(document(result))
     else:

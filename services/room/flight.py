@@ -75,7 +75,7 @@ class CoupFlight:
             self.stage = Stage.DONE
 
     def _opened(self) -> None:
-        refusals = [refusal for answer in self._asked if (refusal := _refusal_of(answer)) is not None]
+        refusals = [refusal for answer in self._asked if (refusal := refusal_of(answer)) is not None]
         if not refusals:
             self.stage = Stage.BETTING
         elif all(refusal.code in _TRY_AGAIN for refusal in refusals):
@@ -94,7 +94,7 @@ class CoupFlight:
             return
         again = []
         for bet, answer in zip(self.bets, self._answers, strict=True):
-            refusal = _refusal_of(answer)
+            refusal = refusal_of(answer)
             if refusal is None:
                 continue
             if refusal.code not in _TRY_AGAIN:
@@ -114,7 +114,7 @@ def _all_done(answers: Sequence[Future[Any]]) -> bool:
     return all(answer.done() for answer in answers)
 
 
-def _refusal_of(answer: Future[Any]) -> Refusal | None:
+def refusal_of(answer: Future[Any]) -> Refusal | None:
     """Why a command was refused, if it was. Any other failure is raised."""
     error = answer.exception()
     if error is None or isinstance(error, Refusal):

@@ -19,10 +19,11 @@ from typing import IO, Any, Final
 
 from schemas.commands import Deposit, GameCommand, OpenCoup, OpenTable, PlaceBet, SetHouse
 from schemas.house import House, shipped_houses
-from services.room.flight import CoupFlight, Stage
+from schemas.refusal import Refusal
+from services.room.flight import CoupFlight, Stage, refusal_of
 from services.room.lines import CoupLine, DepositLine, LineError, parse_line
 from services.room.records import Records
-from services.room.room import Room
+from services.room.room import Room, Stalled
 from services.room.settlements import SettlementsFile
 from services.wallet.core.state import CoupKey
 
@@ -70,6 +71,10 @@ class _DepositFlight:
     def finished(self) -> bool:
         return self.answer.done()
 
+    @property
+    def refusal(self) -> Refusal | None:
+        return refusal_of(self.answer)
+
 
 @dataclass
 class _CoupFlight:
@@ -89,6 +94,10 @@ class _CoupFlight:
     @property
     def finished(self) -> bool:
         return self.flight.finished
+
+    @property
+    def refusal(self) -> Refusal | None:
+        return self.flight.refusal
 
 
 @dataclass
@@ -274,21 +283,19 @@ class Ingest:
             self._busy_tables = {each.table for each in self._flying if each.table is not None}
 
     def _land(self, flight: _Flight) -> None:
-        if isinstance(flight, _DepositFlight):
-            taken = flight.answer.result()
-            self.report.deposits += 1
-            self.report.repeated += taken.replayed
-            return
         if isinstance(flight, _Rejection):
             self._reject(flight.number, flight.error, flight.raw)
             return
-        refusal = flight.flight.refusal
+        refusal = flight.refusal
         if refusal is not None:
             if refusal.code == "TEMPORARY":
-                raise refusal
+                raise Stalled(refusal.words)
             self._reject(flight.number, LineError(refusal.field, refusal.words), flight.raw)
-            return
-        self._write(flight)
+        elif isinstance(flight, _DepositFlight):
+            self.report.deposits += 1
+            self.report.repeated += flight.answer.result().replayed
+        else:
+            self._write(flight)
 
     def _write(self, flight: _CoupFlight) -> None:
         key = CoupKey(self._operator, flight.line.table, flight.line.shoe, flight.line.coup)
@@ -296,7 +303,8 @@ class Ingest:
         self.report.repeated += flight.known
         if not self._written.add(key):
             return  # this very file had the line before: a row a bet, not two
-        for row in self._settlements.write_coup(self._room, key):
+        order = [(bet.account, bet.tx) for bet in flight.line.bets]
+        for row in self._settlements.write_coup(self._room, key, order):
             self.report.bets += 1
             if row.status == "refused":
                 self.report.refused_bets += 1

@@ -150,9 +150,8 @@ class LocalRoom:
         waiting = []
         for writer in self._writers():
             if writer.relay.backlog:
-                waiting.append(
-                    f"the bus does not take {writer.relay.backlog} events of {writer.service.name}"
-                )
+                words = f"the bus does not take {writer.relay.backlog} events of {writer.service.name}"
+                waiting.append(f"{words} ({writer.bus_fault})" if writer.bus_fault is not None else words)
             waiting += [f"{writer.service.name} waits, {reason}" for reason in writer.inbox.held.values()]
         return "; ".join(waiting) or "no service has anything left to do"
 

@@ -1,6 +1,7 @@
 """A room whose services run elsewhere.
 
-Commands go over HTTP, as any operator gives them; what came of them is read in the services' databases.
+Commands go over HTTP, as any operator gives them; what came of them is read in the services' databases. What
+is asked of one table, or for one account, is asked in order, and everything else at the same time.
 """
 
 from __future__ import annotations
@@ -61,6 +62,8 @@ _ROUTES: Final[dict[type, str]] = {
 _REFUSED_FOR_GOOD: Final = frozenset({"INSUFFICIENT_FUNDS", "ROUND_CLOSED", "BETTING_CLOSED", "SPOT_UNKNOWN"})
 """A bet with such an answer was taken note of; it is refused, and that is its end."""
 
+_FIND_SECONDS: Final = 5.0
+"""A service that has just begun to work on its database may not answer yet."""
 _STALLED_SECONDS: Final = 30.0
 _TURN_SECONDS: Final = 0.005
 _SETTLE_SECONDS: Final = 0.02
@@ -73,7 +76,8 @@ class _Asked(Generic[C]):
         self._caller, self._outstanding = caller, outstanding
 
     def submit(self, command: C) -> Future[Any]:
-        answer = self._caller.post(_ROUTES[type(command)], _body(command))
+        body = _body(command)
+        answer = self._caller.post(body.get("account") or body["table"], _ROUTES[type(command)], body)
         self._outstanding.add(answer)
         return answer
 
@@ -87,7 +91,13 @@ class _Wallet(_Asked[WalletCommand]):
 
 
 class RemoteRoom:
-    """Game and wallet at these URLs, over the databases of ``installation``. A context manager."""
+    """Game and wallet at these URLs, over the databases of ``installation``. A context manager.
+
+    Raises:
+        AddressError: a URL is none.
+        NoSuchService: nobody answers there.
+        DatabaseUnavailable: the databases cannot be reached.
+    """
 
     wallet_reads_at_once = False
 
@@ -95,10 +105,14 @@ class RemoteRoom:
         self.settings = settings
         self._outstanding: set[Future[Reply]] = set()
         with ExitStack() as opened:
-            self.game: _Asked[GameCommand] = _Asked(
-                opened.enter_context(closing(Caller("game", game))), self._outstanding
-            )
-            self.wallet = _Wallet(opened.enter_context(closing(Caller("wallet", wallet))), self._outstanding)
+            self._callers = [
+                opened.enter_context(closing(Caller(name, url)))
+                for name, url in (("game", game), ("wallet", wallet))
+            ]
+            self.game: _Asked[GameCommand] = _Asked(self._callers[0], self._outstanding)
+            self.wallet = _Wallet(self._callers[1], self._outstanding)
+            for caller in self._callers:
+                caller.find(_FIND_SECONDS)
             self.game_reader, self.wallet_reader, self._audit_reader = (
                 _reader(opened, installation, service) for service in ("game", "wallet", "audit")
             )
@@ -150,7 +164,9 @@ class RemoteRoom:
         if in_play != self._in_play:
             self._in_play, self._progress = in_play, monotonic()
         if monotonic() - self._progress > _STALLED_SECONDS:
-            raise Stalled(f"nothing has moved for {_STALLED_SECONDS:g} seconds: the services do not go on")
+            troubles = [caller.trouble for caller in self._callers if caller.trouble is not None]
+            words = "; ".join(troubles) or "the services do not go on"
+            raise Stalled(f"nothing has moved for {_STALLED_SECONDS:g} seconds: {words}")
 
     def settle(self) -> None:
         """Wait until every service has read what the others wrote.

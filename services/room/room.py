@@ -27,6 +27,7 @@ class Asks(Protocol[C_contra]):
     def submit(self, command: C_contra) -> Future[Any]:
         """Ask for something. The answer comes when it is committed.
 
+        What is asked of one table, or for one account, is carried out in the order in which it was asked.
         The future raises ``Refusal`` where it is refused: ``TEMPORARY`` where the same may be asked again.
         """
 

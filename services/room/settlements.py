@@ -39,10 +39,15 @@ class SettlementsFile:
         self._writer = csv.writer(target, lineterminator="\n")
         self._writer.writerow(COLUMNS)
 
-    def write_coup(self, room: Room, key: CoupKey) -> Sequence[BetRecord]:
-        """Write the bets of a finished coup, as wallet and game recorded it; returns them."""
+    def write_coup(self, room: Room, key: CoupKey, order: Sequence[tuple[str, str]]) -> Sequence[BetRecord]:
+        """Write the bets of a finished coup, as wallet and game recorded it; returns them.
+
+        ``order`` is that of the rows, by account and transaction. Bets of others come behind, as they came.
+        """
+        places = {each: place for place, each in reversed(list(enumerate(order)))}
         with room.wallet_reader.begin():
             bets = wallet_store.bets_of_coup(room.wallet_reader, key)
+        bets = sorted(bets, key=lambda bet: places.get((bet.account, bet.tx), len(order)))
         with room.game_reader.begin():
             ended = game_store.find_coups(room.game_reader, [GameCoupKey(*key)])[GameCoupKey(*key)]
         void = ended.status == "voided"

@@ -6,6 +6,7 @@ There is no authentication yet, so a service listens on the loopback interface o
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from typing import Any, Final, TypeVar
 
@@ -16,9 +17,12 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.exceptions import HTTPException
 
 from schemas.refusal import Refusal
+from services.runtime.ports import DatabaseUnavailable
 from services.runtime.writer import Writer
 
 C = TypeVar("C")
+
+log = logging.getLogger(__name__)
 
 _STATUS: Final[Mapping[str, int]] = {
     "TEMPORARY": 503,
@@ -88,6 +92,11 @@ def service_app(writer: Writer[Any], title: str, description: str) -> FastAPI:
     @app.exception_handler(Refusal)
     async def _refused(_: Request, refusal: Refusal) -> Response:
         return problem(refusal.code, refusal.field, refusal.words)
+
+    @app.exception_handler(DatabaseUnavailable)
+    async def _no_database(_: Request, error: DatabaseUnavailable) -> Response:
+        log.error("a question could not be answered: %s", error)
+        return problem("TEMPORARY", "", "the database cannot be asked at the moment; try again")
 
     @app.exception_handler(RequestValidationError)
     async def _invalid(_: Request, error: RequestValidationError) -> Response:

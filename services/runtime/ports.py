@@ -65,6 +65,13 @@ class BusUnavailable(Exception):
     """The bus cannot be reached, or did not acknowledge in time. Nothing is known to be published."""
 
 
+class DatabaseUnavailable(Exception):
+    """A database server cannot be reached or does not do what it is asked; says which and why, in words.
+
+    Where a commit is interrupted by it, nobody knows whether that commit has happened.
+    """
+
+
 class TakenOver(Exception):
     """Another process reads in this one's name, and only one may. Who polls again takes the reading back."""
 

@@ -19,6 +19,7 @@ from psycopg.abc import PQGen
 from sqlalchemy import URL, Engine, ExceptionContext, NullPool, event
 
 from services.runtime.bulk import SAY
+from services.runtime.ports import DatabaseUnavailable
 
 R = TypeVar("R")
 
@@ -35,13 +36,6 @@ one is for a server that says nothing at all."""
 
 _READERS_MAX: Final = 10
 _READERS_KEPT: Final = 3
-
-
-class DatabaseUnavailable(Exception):
-    """PostgreSQL cannot be reached or does not do what it is asked; says which one and why, in words.
-
-    Where a commit is interrupted by it, nobody knows whether that commit has happened.
-    """
 
 
 class NotPrepared(DatabaseUnavailable):

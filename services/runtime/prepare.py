@@ -23,9 +23,9 @@ import sqlalchemy as sa
 from psycopg import sql
 
 from services.runtime.database import migrate
+from services.runtime.ports import DatabaseUnavailable
 from services.runtime.postgres import (
     CONNECT_SECONDS,
-    DatabaseUnavailable,
     address,
     in_words,
     open_as_owner,

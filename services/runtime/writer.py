@@ -243,8 +243,8 @@ class Writer(Generic[C]):
         except BusUnavailable as error:
             self._unread = str(error)
         except TakenOver as error:
-            # Only the store knows who of two may go on. If it is still ours it is so for good from here on: the
-            # other one will meet this transaction, and our next poll takes the reading back.
+            # Only the store knows who of two may go on. If it is still ours it is so for good from here on:
+            # the other one will meet this transaction, and our next poll takes the reading back.
             with self.store.transaction():
                 self._unread = str(error)
         return ()

@@ -26,7 +26,7 @@ from schemas.events.wallet import AccountOpened
 from services.runtime import http
 from services.runtime.database import open_sqlite
 from services.runtime.inbox import Verdict
-from services.runtime.ports import Bus, Record
+from services.runtime.ports import Bus
 from services.runtime.process import WriterThread
 from services.runtime.republish import republish
 from services.runtime.store import SecondWriter, read_stream

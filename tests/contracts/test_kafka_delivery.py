@@ -5,35 +5,20 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from itertools import count
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import pytest
-from kafka import KafkaConsumer, KafkaProducer, TopicPartition
-from kafka.admin import ConfigResource, KafkaAdminClient
-from kafka.structs import OffsetAndMetadata
+from kafka.admin import KafkaAdminClient
 
 from deploy.kafka import Cluster, Kafka
 from services.runtime.bus.kafka import KafkaBus
 from services.runtime.bus.kafka.topics import create_topics
 from services.runtime.bus.kafka.tuning import Tuning
-from services.runtime.inbox import Verdict
-from services.runtime.ports import Bus, Record
+from services.runtime.ports import Bus
 from tests.contracts.delivery import (
-    GUESTS,
     DeliveryContract,
-    Journal,
-    notes,
-    reached,
-    seen_in,
-    taken,
-    told_apart,
-    up_to,
     wait_until,
-    work_until,
 )
-from tests.contracts.streams import Seats
-from tests.services.guests import Guests
 
 HASTY = Tuning(
     patience_seconds=10.0,

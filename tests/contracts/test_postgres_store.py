@@ -11,7 +11,7 @@ from sqlalchemy import Engine
 from deploy.postgres.server import Server
 from schemas.refusal import Refusal
 from services.runtime import postgres
-from services.runtime.postgres import DatabaseUnavailable
+from services.runtime.ports import DatabaseUnavailable
 from services.runtime.writer import WriterStopped
 from tests.contracts.store import StoreContract, Unsteady
 from tests.services.guests import make_guests_table, names_in, open_guests, work

@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from services.runtime import bulk
 from services.runtime.database import open_sqlite
 from services.runtime.lookup import Lookup
-from services.runtime.postgres import DatabaseUnavailable
+from services.runtime.ports import DatabaseUnavailable
 from services.runtime.tables import MinorUnits
 from tests.support.postgres import Databases
 

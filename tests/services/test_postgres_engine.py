@@ -8,7 +8,8 @@ import pytest
 import sqlalchemy as sa
 
 from services.runtime import postgres as runtime
-from services.runtime.postgres import DatabaseUnavailable, address, in_words, open_postgres, url_of
+from services.runtime.ports import DatabaseUnavailable
+from services.runtime.postgres import address, in_words, open_postgres, url_of
 
 WAIT = sa.text("SELECT pg_sleep(60)")
 

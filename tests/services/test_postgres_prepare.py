@@ -9,7 +9,8 @@ import pytest
 import sqlalchemy as sa
 from psycopg import sql
 
-from services.runtime.postgres import DatabaseUnavailable, NotPrepared, check_migrated, open_postgres
+from services.runtime.ports import DatabaseUnavailable
+from services.runtime.postgres import NotPrepared, check_migrated, open_postgres
 from services.runtime.prepare import PreparationFailed, prepare
 from services.runtime.store import EventStore
 from tests.support.postgres import SERVICES, Postgres

@@ -9,7 +9,8 @@ import sqlalchemy as sa
 from psycopg import sql
 from sqlmodel import SQLModel
 
-from services.runtime.postgres import DatabaseUnavailable, open_postgres
+from services.runtime.ports import DatabaseUnavailable
+from services.runtime.postgres import open_postgres
 from services.runtime.tables import READ
 from tests.support.postgres import SERVICES, Databases
 

@@ -45,7 +45,9 @@ class KafkaBus:
         *,
         at_once: bool = True,
     ) -> KafkaSubscription:
-        return KafkaSubscription(self._address, group, topics, start, arrived=arrived, at_once=at_once, tuning=self._tuning)
+        return KafkaSubscription(
+            self._address, group, topics, start, arrived=arrived, at_once=at_once, tuning=self._tuning
+        )
 
     def read(self, topic: str, key: str | None = None) -> Iterator[Delivery]:
         everything = replay.read_topic(self._address, topic, self._tuning.patience_seconds)

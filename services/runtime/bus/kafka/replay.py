@@ -45,22 +45,10 @@ def read_topic(address: Address, topic: str, patience_seconds: float) -> Iterato
 
 
 def _read(consumer: Consumer, address: Address, topic: str, patience_seconds: float) -> Iterator[Delivery]:
-    name = address.named(topic)
-    known = consumer.list_topics(name, timeout=patience_seconds).topics[name]
-    if known.error is not None:
-        raise KafkaException(known.error)
-    ends: dict[int, int] = {}
-    assigned = []
-    for number in known.partitions:
-        first, end = consumer.get_watermark_offsets(
-            TopicPartition(name, number), timeout=patience_seconds, cached=False
-        )
-        if first < end:
-            ends[number] = end
-            assigned.append(TopicPartition(name, number, first))
-    if not assigned:
+    begins, ends = _bounds(consumer, address.named(topic), patience_seconds)
+    if not ends:
         return
-    consumer.assign(assigned)
+    consumer.assign(begins)
     heard = monotonic()
     while ends:
         messages = consumer.consume(_BATCH, timeout=_BATCH_SECONDS)
@@ -86,3 +74,21 @@ def _read(consumer: Consumer, address: Address, topic: str, patience_seconds: fl
                 yield delivery_of((topic, partition, offset), message.key(), message.value(), headers)
             if offset + 1 >= until:
                 del ends[partition]
+
+
+def _bounds(
+    consumer: Consumer, topic: str, patience_seconds: float
+) -> tuple[list[TopicPartition], dict[int, int]]:
+    """Where each partition that holds something begins, and where it ends at this moment."""
+    known = consumer.list_topics(topic, timeout=patience_seconds).topics[topic]
+    if known.error is not None:
+        raise KafkaException(known.error)
+    begins, ends = [], {}
+    for number in known.partitions:
+        first, last = consumer.get_watermark_offsets(
+            TopicPartition(topic, number), timeout=patience_seconds, cached=False
+        )
+        if first < last:
+            begins.append(TopicPartition(topic, number, first))
+            ends[number] = last
+    return begins, ends

@@ -39,7 +39,7 @@ _WAIT_MS: Final = 500
 """A request for more waits so long for something to come."""
 _PATIENT_BYTES: Final = 256 * 1024
 _PATIENT_MS: Final = 100
-"""Who is in no hurry has what has come in so long, or so much. Each answer costs kafka-python a millisecond."""
+"""Who is in no hurry has what came in so long, or so much: each answer costs kafka-python a millisecond."""
 _AGAIN_SECONDS: Final = 0.25
 _COUNT_EVERY_SECONDS: Final = 0.5
 """How many records wait is for people to look at, and to count them costs as much as to fetch some."""
