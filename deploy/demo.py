@@ -8,7 +8,7 @@ What was started is stopped, and what it kept is removed.
 from __future__ import annotations
 
 import sys
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
@@ -88,7 +88,7 @@ def _play(
     assert where.database is not None
     options = ["--kafka", where.kafka, "--database", where.database]
     with ExitStack() as running:
-        services = {name: running.enter_context(closing(ServiceProcess(name, options))) for name in SERVICES}
+        services = {name: running.enter_context(ServiceProcess(name, options)) for name in SERVICES}
         for name, service in services.items():
             _say(f"{name} at {service.url}, process {service.pid}")
         plan = plan_of(house, shoes, coups)

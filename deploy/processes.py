@@ -1,4 +1,4 @@
-"""A service as a process of its own, as an installation runs it: ``sabot game serve``, on a free port."""
+"""A service as a process of its own, as an installation runs it: ``sabot game serve``."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from signal import SIGKILL, SIGTERM, Signals
+from typing import Self
+
+from deploy.kafka.tether import tethered
 
 SABOT = Path(sys.executable).with_name("sabot")
 """The command of this environment."""
@@ -24,18 +27,25 @@ class ServiceFailed(Exception):
 
 
 class ServiceProcess:
-    """Started at once; ``address`` waits until it answers."""
+    """Started at once; ``address`` waits until it answers. A context manager.
+
+    It is ended with this process, at the latest, where the system is Linux.
+    """
 
     def __init__(
         self,
         name: str,
         options: Sequence[str | Path] = (),
         environment: Mapping[str, str] | None = None,
+        *,
+        port: int = 0,
     ) -> None:
+        """``port``: where it answers; 0 takes a free one."""
         self.name, self.said = name, ""
         """What it has written on its standard error so far."""
+        command = [SABOT, name, "serve", "--port", str(port), *options]
         self._process = subprocess.Popen(
-            [SABOT, name, "serve", "--port", "0", *options],
+            tethered(command, SIGTERM) if sys.platform == "linux" else command,
             env={**os.environ, **(environment or {})},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -47,6 +57,12 @@ class ServiceProcess:
         self._address: Future[str] = Future()
         self._listener = threading.Thread(target=self._listen, name=f"{name}-log", daemon=True)
         self._listener.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def _listen(self) -> None:
         assert self._process.stderr is not None

@@ -31,11 +31,6 @@ def fail(words: str, status: int = 1) -> NoReturn:
     sys.exit(status)
 
 
-def is_from(module: str, error: Exception) -> bool:
-    """Whether an error is one of a module's, which is loaded only where a command needs it."""
-    return any(f"{kind.__module__}.".startswith(f"{module}.") for kind in type(error).__mro__)
-
-
 def _escaped(words: str) -> str:
     return words.replace("[", r"\[")
 

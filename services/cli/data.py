@@ -81,6 +81,16 @@ def installation(data: Path, kafka: str | None, database: str | None) -> Install
     return where
 
 
+def check_bus(where: Installation) -> None:
+    """See whether the bus is there, for who would have to wait for it.
+
+    Raises:
+        BusUnavailable: it is not.
+    """
+    if where.kafka is not None and not (brokers := parse_address(where.kafka)).answers:
+        raise BusUnavailable(brokers.silence)
+
+
 def drive_room(where: Installation, game: str | None, wallet: str | None) -> LocalRoom | RemoteRoom:
     """The room of an installation: its services where they are at work, otherwise in this process.
 
@@ -91,8 +101,7 @@ def drive_room(where: Installation, game: str | None, wallet: str | None) -> Loc
     if where.database is None or not where.is_served():
         if game is not None or wallet is not None:
             fail("--game and --wallet are for services at work on PostgreSQL; there are none", status=2)
-        if where.kafka is not None and not (brokers := parse_address(where.kafka)).answers:
-            raise BusUnavailable(brokers.silence)  # before anything is written that nobody would read
+        check_bus(where)  # before anything is written that nobody would read
         return open_room(where)
     given = settings()
     try:

@@ -10,7 +10,7 @@ from typing import Final
 
 import typer
 
-from services.cli.console import errors, fail, is_from
+from services.cli.console import errors, fail
 from services.runtime.memory import calm_collector
 
 _HELP: Final = (
@@ -72,10 +72,16 @@ def run() -> None:
     except OSError as error:
         fail(f"{error.strerror or error}: {error.filename}" if error.filename else str(error))
     except Exception as error:
-        if is_from("services.runtime.postgres", error) or is_from("services.runtime.ports", error):
+        if _is_from("services.runtime.ports", error):
             fail(str(error))
-        if not (is_from("sqlite3", error) or is_from("sqlalchemy", error)):
+        if not (_is_from("sqlite3", error) or _is_from("sqlalchemy", error)):
             raise
         cause = getattr(error, "orig", None) or error
-        where = "on PostgreSQL" if is_from("psycopg", cause) else "in the data directory"
-        fail(f"the databases {where} cannot be used: {str(cause).splitlines()[0]}")
+        where = "on PostgreSQL" if _is_from("psycopg", cause) else "in the data directory"
+        words = next(iter(str(cause).splitlines()), type(cause).__name__)
+        fail(f"the databases {where} cannot be used: {words}")
+
+
+def _is_from(module: str, error: Exception) -> bool:
+    """Whether an error is one of a module's, which is loaded only where a command needs it."""
+    return any(f"{kind.__module__}.".startswith(f"{module}.") for kind in type(error).__mro__)

@@ -9,7 +9,7 @@ from fastapi import FastAPI
 from sqlalchemy import Engine
 
 from services.cli.console import console, errors, fail
-from services.cli.data import DatabaseOption, DataOption, KafkaOption, installation, settings
+from services.cli.data import DatabaseOption, DataOption, KafkaOption, check_bus, installation, settings
 from services.runtime.files import database_of
 from services.runtime.installation import Installation
 from services.runtime.ports import Bus, BusUnavailable
@@ -79,6 +79,7 @@ def group(name: Name) -> typer.Typer:
             fail(f"there is no {name} in {data}", status=2)
         bus = where.open_bus()
         try:
+            check_bus(where)
             count = republish(where.open_reader(name), bus, stream, first)
         except UnknownStream as error:
             fail(str(error), status=2)

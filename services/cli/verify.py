@@ -19,11 +19,11 @@ from services.audit.core.facts import CoupAccount, Listener, ShoeAccount
 from services.audit.places import NothingToVerify
 from services.audit.verification import Verification
 from services.audit.verify import verify as verify_installation
-from services.cli.console import console, errors, fail, is_from, print_json, progress
-from services.cli.data import DatabaseOption, DataOption, KafkaOption, installation
+from services.cli.console import console, errors, fail, print_json, progress
+from services.cli.data import DatabaseOption, DataOption, KafkaOption, check_bus, installation
 from services.cli.summary import print_findings, print_money, print_outcomes, print_verdict
 from services.runtime.installation import Installation
-from services.runtime.ports import BusUnavailable
+from services.runtime.ports import BusUnavailable, DatabaseUnavailable
 
 _LINES_BY_THEMSELVES_MAX = 100
 
@@ -57,12 +57,10 @@ def verify(
             listeners: list[Listener] = [lines]
             if details is not None:
                 listeners.append(_Details(stack.enter_context(details.open("w", encoding="utf-8"))))
-            result = run_verification(installation(data, kafka, database), Listeners(listeners))
-    except (NothingToVerify, BusUnavailable) as error:
-        fail(str(error), status=2)
-    except Exception as error:
-        if not is_from("services.runtime.postgres", error):
-            raise
+            where = installation(data, kafka, database)
+            check_bus(where)
+            result = run_verification(where, Listeners(listeners))
+    except (NothingToVerify, BusUnavailable, DatabaseUnavailable) as error:
         fail(str(error), status=2)  # 1 says that something was found
     if json:
         print_json(document(result))

@@ -54,6 +54,7 @@ class CoupFlight:
         self._key = CoupKey(opening.operator, opening.table, opening.shoe, opening.coup)
         self._answers: list[Future[Any]] = []
         self._bets_asked = False
+        self._looks = 0
         if room.wallet_reads_at_once and not room.in_play(self._key):
             self._ask_bets(bets)
 
@@ -83,12 +84,20 @@ class CoupFlight:
         else:
             self.refusal, self.stage = refusals[0], Stage.REFUSED
 
+    def _was_paid(self) -> bool:
+        """Whether an earlier flight of this coup, that was cut off, came to its end after all.
+
+        That is a question to the database, and seldom so: it is asked ever less often.
+        """
+        self._looks += 1
+        return self._looks & (self._looks - 1) == 0 and self._room.is_paid(self._key)
+
     def _ask_bets(self, bets: Sequence[PlaceBet]) -> None:
         self._bets_asked = True
         self._answers = [self._room.wallet.submit(bet) for bet in bets]
 
     def _bet(self) -> None:
-        if not self._bets_asked and (self._room.in_play(self._key) or self._room.is_paid(self._key)):
+        if not self._bets_asked and (self._room.in_play(self._key) or self._was_paid()):
             self._ask_bets(self.bets)
         if not self._bets_asked or not _all_done(self._answers):
             return

@@ -48,11 +48,12 @@ FOREIGN = (
 UNDECODABLE = b'{"amount":'
 
 CHILD = """
-import os, signal, sys
+import logging, os, signal, sys
 from pathlib import Path
 from tests.services.guests import open_engine, open_guests
 {opens}
 point, database, first = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
+logging.getLogger().addHandler(logging.NullHandler())
 
 def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)

@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
-import re
 import signal
 import sqlite3
-import subprocess
-import sys
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
@@ -22,6 +16,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 from prometheus_client.parser import text_string_to_metric_families
 from typer.testing import CliRunner
 
+from deploy.processes import ServiceProcess
 from schemas.envelope import FIRST_PREVIOUS, Recorded, decode, encode
 from schemas.events.base import CoupPayload, Payload
 from services.audit.core.facts import CoupAccount, ShoeAccount
@@ -32,9 +27,6 @@ from services.runtime.installation import Installation
 from services.runtime.topics import key_of, topic_of
 
 T = TypeVar("T")
-
-SABOT = Path(sys.executable).with_name("sabot")
-"""The command of this environment, for processes of their own."""
 
 PRODUCERS = ("game", "wallet", "audit")
 
@@ -284,38 +276,8 @@ class Answer(NamedTuple):
     headers: Mapping[str, str]
 
 
-class Service:
-    """One service as a process of its own, on a port of the system's choice."""
-
-    def __init__(self, name: str, data: Path, **environment: str) -> None:
-        self.name, self.said = name, ""
-        self._process = subprocess.Popen(
-            [SABOT, name, "serve", "--data", data, "--port", "0"],
-            env={**os.environ, **environment},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        self._address: Future[str] = Future()
-        self._listener = threading.Thread(target=self._listen, daemon=True)
-        self._listener.start()
-
-    def _listen(self) -> None:
-        assert self._process.stderr is not None
-        with self._process.stderr as lines:
-            for line in lines:
-                self.said += line
-                found = re.search(r"http://([\d.]+:\d+)", line)
-                if found is not None and not self._address.done():
-                    self._address.set_result(found[1])
-        if not self._address.done():
-            self._address.set_exception(AssertionError(f"{self.name} never got ready: {self.said}"))
-
-    @property
-    def address(self) -> str:
-        """Host and port, once it is ready."""
-        return self._address.result(timeout=60)
+class Service(ServiceProcess):
+    """One service as a process of its own, and questions to it."""
 
     def ask(self, method: str, path: str, body: Any = None) -> Answer:
         """One request. Raises ``OSError`` where nobody answers."""
@@ -342,28 +304,9 @@ class Service:
             for sample in family.samples
         }
 
-    def send(self, number: signal.Signals) -> None:
-        """Send a signal to this process and to no other."""
-        self._process.send_signal(number)
-
-    def end(self, number: signal.Signals = signal.SIGTERM) -> int:
-        """Send a signal and wait for the end; the exit status."""
-        self.send(number)
-        return self.wait()
-
-    @property
-    def has_ended(self) -> bool:
-        return self._process.poll() is not None
-
-    def wait(self) -> int:
-        """The exit status, when the process ends."""
-        status = self._process.wait(timeout=60)
-        self._listener.join(timeout=10)
-        return status
-
     def clear_away(self) -> None:
-        """Whatever a test left running is ended."""
-        if self._process.poll() is None:
+        """Whatever a test left running is ended, even if it hangs."""
+        if not self.has_ended:
             self.end(signal.SIGKILL)
         self.wait()
 

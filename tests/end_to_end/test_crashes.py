@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from deploy.processes import SABOT
 from schemas.house import shipped_houses
 from services.audit.verify import verify
 from services.game.core.tableau import play
@@ -26,7 +27,7 @@ from services.runtime.installation import Installation
 from services.runtime.ports_system import SystemClock, SystemIds, SystemRng
 from services.runtime.settings import Settings
 from services.runtime.store import EventStore
-from tests.end_to_end.support import SABOT, database, events_of, eventually, sabot, sabot_json
+from tests.end_to_end.support import database, events_of, eventually, sabot, sabot_json
 
 HOUSE = shipped_houses()["nl"]
 

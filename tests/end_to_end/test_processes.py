@@ -36,7 +36,7 @@ class Room:
         self.game, self.wallet, self.audit = (self.start(name) for name in ("game", "wallet", "audit"))
 
     def start(self, name: str) -> Service:
-        service = Service(name, self.data, **self._environment)
+        service = Service(name, ["--data", self.data], self._environment)
         self._started.append(service)
         return service
 
@@ -405,7 +405,7 @@ def test_only_a_stream_that_is_there_is_published_again(tmp_path):
 def test_of_two_wallets_on_one_directory_one_stops_in_words(tmp_path):
     data = tmp_path / "data"
     with ExitStack() as stack:
-        wallets = [Service("wallet", data) for _ in range(2)]
+        wallets = [Service("wallet", ["--data", data]) for _ in range(2)]
         for wallet in wallets:
             stack.callback(wallet.clear_away)
         deposit = {"operator": OPERATOR, "currency": "EUR", "amount": "5.00", "tx": "d"}

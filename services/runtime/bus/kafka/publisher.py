@@ -17,6 +17,7 @@ from kafka import KafkaProducer
 from kafka.errors import KafkaError, KafkaTimeoutError
 
 from services.runtime.bus.address import Address, in_words
+from services.runtime.bus.kafka.clients import open_client
 from services.runtime.bus.kafka.records import headers_of
 from services.runtime.bus.kafka.topics import not_there
 from services.runtime.bus.kafka.tuning import Tuning
@@ -159,7 +160,8 @@ class Publisher:
 
     def _make(self) -> KafkaProducer:
         tuning = self._tuning
-        return KafkaProducer(
+        return open_client(
+            KafkaProducer,
             bootstrap_servers=list(self._address.servers),
             client_id="sabot",
             enable_idempotence=True,

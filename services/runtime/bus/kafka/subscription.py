@@ -7,9 +7,11 @@ whose service hangs is seen to hang, for it leaves its group after ``max_poll_in
 What the group commits is a hint for people and tools. A consumer that comes back, or is given a partition
 anew, goes on from its own positions; what it reads twice its inbox skips.
 
-It is committed at every heartbeat, though, as the sign of life that kafka-python does not give: a poll of
-brokers that are gone is the same as one that finds nothing, and a member that is not in its group any more
-because another took its name is told so in answer to a commit alone.
+It is committed at every heartbeat, though, as the sign of life that kafka-python does not give. To it a poll
+of brokers that are gone is the same as one that finds nothing; a member that is not in its group any more,
+because another took its name, is told so in answer to a commit alone; and kafka-python's own consumer may hang
+in the middle of joining its group for good, where the brokers' metadata change twice meanwhile, as they do when
+one is started again. Where no answer comes another consumer is made.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from kafka.errors import FencedInstanceIdError, KafkaError, UnknownTopicOrPartit
 from kafka.structs import OffsetAndMetadata
 
 from services.runtime.bus.address import Address, in_words
+from services.runtime.bus.kafka.clients import open_client
 from services.runtime.bus.kafka.records import delivery_of
 from services.runtime.bus.kafka.topics import not_there
 from services.runtime.bus.kafka.tuning import Tuning
@@ -131,6 +134,8 @@ class KafkaSubscription:
                 self._wait_to_be_back()
             except UnknownTopicOrPartitionError as error:
                 self._fault = BusUnavailable(not_there(error.args[0] if error.args else self._topics[0]))
+            except BusUnavailable as reason:
+                self._fault = reason
             except Exception as error:  # whatever it is: there is nobody else to go on
                 words = f"{self._group} cannot read from Kafka at {self._address}: {in_words(error)}"
                 if not isinstance(error, (KafkaError, OSError)):
@@ -149,7 +154,8 @@ class KafkaSubscription:
 
     def _make(self) -> KafkaConsumer:
         tuning = self._tuning
-        return KafkaConsumer(
+        return open_client(
+            KafkaConsumer,
             bootstrap_servers=list(self._address.servers),
             client_id=self._group,
             group_id=self._group,
@@ -171,7 +177,11 @@ class KafkaSubscription:
         )
 
     def _consume(self, consumer: KafkaConsumer) -> None:
-        """Read until this is closed, or Kafka leaves it without any partition for long."""
+        """Read until this is closed, or Kafka leaves it without any partition for long.
+
+        Raises:
+            BusUnavailable: there is no sign of life from the brokers.
+        """
         # It must know the topics before it joins: the member that joins first hands out the partitions, and
         # those that it does not know of it gives to nobody, not even to itself.
         while lacking := next((t for t in self._topics if not consumer.partitions_for_topic(t)), None):
@@ -191,7 +201,7 @@ class KafkaSubscription:
                     self._taken.wait(_POLL_MS / 1000)
                     continue
             polled = consumer.poll(timeout_ms=_POLL_MS)
-            self._fault = self._shortage(consumer) or self._silence(life)
+            self._fault = self._shortage(consumer)
             if consumer.assignment():
                 hungry_since = None
             elif hungry_since is None:
@@ -210,11 +220,14 @@ class KafkaSubscription:
             if polled:
                 life.note()
                 self._arrived()
+            if consumer.assignment() and not life.seen_within(self._tuning.session_timeout_ms / 1000):
+                raise BusUnavailable(f"Kafka at {self._address} does not answer {self._group}")
 
     def _leave_group(self) -> None:
         """A static member that was given nothing is given nothing again, unless it was away."""
         log.warning("%s has no partitions and joins its group anew", self._group)
-        admin = KafkaAdminClient(
+        admin = open_client(
+            KafkaAdminClient,
             bootstrap_servers=list(self._address.servers),
             request_timeout_ms=self._tuning.request_timeout_ms,
             bootstrap_timeout_ms=self._tuning.request_timeout_ms,
@@ -236,12 +249,6 @@ class KafkaSubscription:
             return None
         words = f"{self._group} has {given} of {there} partitions"
         return BusUnavailable(f"{words}: it is joining its group, or others are in it")
-
-    def _silence(self, life: _SignsOfLife) -> BusUnavailable | None:
-        """That the brokers do not answer, if they have not for long."""
-        if life.seen_within(self._tuning.session_timeout_ms / 1000):
-            return None
-        return BusUnavailable(f"Kafka at {self._address} does not answer {self._group}")
 
     def _tell(self, consumer: KafkaConsumer, life: _SignsOfLife) -> None:
         """Commit how far the service is, if it has come further or it is time for a sign of life."""

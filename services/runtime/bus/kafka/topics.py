@@ -9,6 +9,7 @@ from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError, TopicAlreadyExistsError
 
 from services.runtime.bus.address import in_words, parse_address
+from services.runtime.bus.kafka.clients import open_client
 from services.runtime.bus.kafka.tuning import Tuning
 from services.runtime.ports import BusUnavailable
 from services.runtime.topics import TOPICS
@@ -48,7 +49,8 @@ def create_topics(at: str, tuning: Tuning | None = None) -> list[Topic]:
     if not address.answers:
         raise BusUnavailable(address.silence)
     try:
-        admin = KafkaAdminClient(
+        admin = open_client(
+            KafkaAdminClient,
             bootstrap_servers=list(address.servers),
             client_id="sabot-prepare",
             request_timeout_ms=tuning.request_timeout_ms,
