@@ -18,6 +18,9 @@ from services.wallet.core.state import CoupKey
 _TRY_AGAIN: Final = frozenset({"COUP_UNKNOWN", "TABLE_BUSY", "TEMPORARY"})
 
 
+_LOOK_EVERY_TURNS: Final = 16
+
+
 class Stage(StrEnum):
     """Where a coup is."""
 
@@ -87,10 +90,10 @@ class CoupFlight:
     def _was_paid(self) -> bool:
         """Whether an earlier flight of this coup, that was cut off, came to its end after all.
 
-        That is a question to the database, and seldom so: it is asked ever less often.
+        That is a question to the database, and seldom so: it is asked now and then.
         """
         self._looks += 1
-        return self._looks & (self._looks - 1) == 0 and self._room.is_paid(self._key)
+        return self._looks % _LOOK_EVERY_TURNS == 0 and self._room.is_paid(self._key)
 
     def _ask_bets(self, bets: Sequence[PlaceBet]) -> None:
         self._bets_asked = True

@@ -227,8 +227,9 @@ def read_stream(db: Connection, stream: str, first: int = 1) -> Iterator[tuple[i
         .order_by(_EVENT.c.sequence)
         .execution_options(yield_per=500)
     )
-    for sequence, body in db.execute(query):
-        yield sequence, body if isinstance(body, bytes) else str(body).encode("utf-8", "surrogatepass")
+    with db.execute(query) as rows:  # who stops in the middle leaves no cursor open
+        for sequence, body in rows:
+            yield sequence, body if isinstance(body, bytes) else str(body).encode("utf-8", "surrogatepass")
 
 
 def read_all(db: Connection, after: int = 0) -> Iterator[Stored]:

@@ -232,12 +232,12 @@ class DeliveryContract(ABC):
 
     @pytest.fixture
     def start(self, connect, tmp_path) -> Iterator[Callable[..., Writer[str]]]:
-        """Starts the writer of a service over its database, on a client of its own."""
+        """Starts the writer of a service over its database, on a client of its own or another bus."""
         with ExitStack() as stack:
 
-            def start(service: Guests, **limits: int) -> Writer[str]:
+            def start(service: Guests, another: Bus | None = None, **limits: int) -> Writer[str]:
                 engine = open_engine(tmp_path / f"{service.name}.db")
-                writer = open_guests(engine, connect(), service, **limits)
+                writer = open_guests(engine, another or connect(), service, **limits)
                 stack.callback(writer.close)
                 return writer
 
@@ -266,7 +266,7 @@ class DeliveryContract(ABC):
 
         return read
 
-    # -------------------------------------------------------------------------------------- a bus that is away
+    # ------------------------------------------------------------------------------------- a bus that is away
 
     def test_money_case_19_ten_commands_while_the_bus_is_away(self, start, outage, bus, applied):
         producer, consumer = start(Guests()), start(Journal("wallet.events"))
@@ -317,7 +317,7 @@ class DeliveryContract(ABC):
         assert applied() == notes(GUESTS, *up_to(1_501))
         assert consumer.inbox.held == {}
 
-    # -------------------------------------------------------------------------------- a producer that is killed
+    # ------------------------------------------------------------------------------ a producer that is killed
 
     @pytest.fixture
     def child(self, tmp_path: Path) -> Callable[..., subprocess.Popen[bytes]]:
@@ -379,7 +379,7 @@ class DeliveryContract(ABC):
         assert applied() == notes(GUESTS, *up_to(last))
         assert told_apart(bus, "wallet.events") == [f"{GUESTS}/{n}" for n in up_to(last)]
 
-    # ---------------------------------------------------------------- a consumer that is slow, and two of them
+    # --------------------------------------------------------------- a consumer that is slow, and two of them
 
     def test_money_case_18_a_batch_that_takes_longer_than_the_bus_waits(self, start, bus, applied):
         """The consumer is thrown out, and its records are handed out again, while it works on them."""
@@ -426,7 +426,7 @@ class DeliveryContract(ABC):
         assert applied() == notes(seats.name, *up_to(105))
 
     def test_money_case_18_of_two_slow_consumers_exactly_one_goes_on(self, start, run, bus, applied):
-        """The second one starts while the first is in the middle of a batch, and neither waits for the other."""
+        """The second one starts while the first is in the middle of a batch. Neither waits for the other."""
         seats = Seats()
         bus.publish(seats.sit(200))
         first = start(_slow(), records=10)
@@ -460,14 +460,14 @@ class DeliveryContract(ABC):
         bus.publish(seats.sit(1))
         work_with_casualties(lambda: any(each.stopped for each in both), *both)
         [goes_on] = [each for each in both if each.stopped is None]
-        for sequence in (6, 7, 8):
-            work_until(lambda sequence=sequence: reached(goes_on, seats.name) == sequence, goes_on)
+        for _ in range(3):
+            work_until(lambda: len(applied()) >= len(seats.events), goes_on)
             work_until(lambda: goes_on.bus_fault is None, goes_on)
             bus.publish(seats.sit(1))
-        work_until(lambda: reached(goes_on, seats.name) == 9, goes_on)
+        work_until(lambda: len(applied()) >= 9, goes_on)
         assert applied() == notes(seats.name, *up_to(9))
 
-    # ------------------------------------------------------------------------------------- what cannot be applied
+    # --------------------------------------------------------------------------------- what cannot be applied
 
     def test_money_case_21_what_is_undecodable_or_not_ours_is_a_dead_letter_and_the_rest_goes_on(
         self, start, bus, applied, dead_letters
@@ -525,7 +525,7 @@ class DeliveryContract(ABC):
 
         return read
 
-    # ------------------------------------------------------------------------------------------- a consumer stuck
+    # --------------------------------------------------------------------------------------- a consumer stuck
 
     def test_money_case_22_lag_without_a_commit_is_not_ready(self, start, run, bus, applied, monkeypatch):
         monkeypatch.setattr(http, "_STUCK_SECONDS", 0.3)
@@ -550,7 +550,7 @@ class DeliveryContract(ABC):
             bus.publish(seats.sit(20))
             assert hangs.wait(PATIENCE_SECONDS)
             wait_until(lambda: readiness()[0] == 503)
-            status, [reason] = readiness()
+            [reason] = readiness()[1]
             assert reason.startswith("nothing was read or committed for 0.3 s, and "), reason
             assert reason.endswith(f"{consumer.waiting} wait")
             assert consumer.waiting >= 5, "those in hand at the least"
@@ -560,7 +560,7 @@ class DeliveryContract(ABC):
             wait_until(lambda: readiness() == (200, []))
         assert applied() == notes(seats.name, *up_to(20))
 
-    # ------------------------------------------------------------------------------- restarts, repetition and order
+    # ------------------------------------------------------------------------- restarts, repetition and order
 
     def test_a_consumer_that_starts_again_goes_on_where_it_was(self, start, bus, applied):
         seats = Seats()

@@ -39,7 +39,7 @@ class Topics:
 
     def events(self) -> list[Recorded[Any]]:
         """Every event on them. Repeated records count once."""
-        found = {}
+        found: dict[tuple[str, int], Recorded[Any]] = {}
         for record in self.records():
             try:
                 event = decode(record.body)

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import signal
 import sqlite3
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
+from io import StringIO
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any, Literal, NamedTuple, TypeVar
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from typer.testing import CliRunner
 
@@ -22,7 +25,7 @@ from schemas.events.base import CoupPayload, Payload
 from services.audit.core.facts import CoupAccount, ShoeAccount
 from services.audit.verification import Verification
 from services.audit.verify import verify
-from services.cli.main import build
+from services.cli import main
 from services.runtime.installation import Installation
 from services.runtime.topics import key_of, topic_of
 
@@ -33,7 +36,7 @@ PRODUCERS = ("game", "wallet", "audit")
 Place = Literal["store", "bus", "record"]
 PLACES: tuple[Place, ...] = ("store", "bus", "record")
 
-_app = build()
+_app = main.build()
 
 
 def sabot(*arguments: str | Path, status: int = 0, env: Mapping[str, str] | None = None) -> str:
@@ -53,6 +56,29 @@ def complaint(*arguments: str | Path, status: int = 2) -> str:
 def sabot_json(*arguments: str | Path, status: int = 0, env: Mapping[str, str] | None = None) -> Any:
     """Run the command with ``--json``; the document that it prints."""
     return json.loads(sabot(*arguments, "--json", status=status, env=env))
+
+
+class Ended(NamedTuple):
+    """How a command ended, as somebody at a terminal sees it."""
+
+    status: int
+    out: str
+    err: str
+
+
+def run_command(*arguments: str | Path, env: Mapping[str, str] | None = None) -> Ended:
+    """Run the command from its very entry point, where failures become words, in this process."""
+    out, err = StringIO(), StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.setattr(sys, "argv", ["sabot", *(str(each) for each in arguments)])
+        patch.setattr(main, "calm_collector", lambda: None)  # that is for whole processes
+        for name, value in (env or {}).items():
+            patch.setenv(name, value)
+        with pytest.raises(SystemExit) as ended:
+            main.run()
+    status = ended.value.code
+    assert isinstance(status, int)
+    return Ended(status, out.getvalue(), err.getvalue())
 
 
 def coups_of(data: Path) -> list[dict[str, Any]]:
@@ -133,6 +159,14 @@ def change_body(data: Path, place: Place, event: Recorded[Any], change: Callable
         with database(data / "audit.db") as db:
             db.execute("UPDATE audit_evidence SET hash = ? WHERE hash = ?", (change(old), old))
             assert db.execute("SELECT changes()").fetchone() == (1,)
+
+
+def append_to_the_bus(data: Path, stream: str, body: bytes) -> None:
+    """A record more at the end of a stream's topic, whoever wrote it."""
+    with database(data / "bus.db") as db:
+        topic = db.execute("SELECT id FROM topic WHERE name = ?", (topic_of(stream),)).fetchone()[0]
+        row = (topic, key_of(stream), body)
+        db.execute('INSERT INTO record (topic_id, "key", body) VALUES (?, ?, ?)', row)
 
 
 def delete(data: Path, place: Place, event: Recorded[Any]) -> None:

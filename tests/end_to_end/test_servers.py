@@ -1,22 +1,34 @@
-"""The whole over a real Kafka and a real PostgreSQL: the same that files give, and found where it was changed."""
+"""The whole over a real Kafka and a real PostgreSQL: all as over files, and found where it was changed."""
 
 import json
+import os
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
+import sqlalchemy as sa
 
 from schemas.envelope import Recorded, encode
 from schemas.events.game import CardDealt
-from schemas.events.wallet import CoupSettled
+from schemas.events.wallet import CoupSettled, Deposited
 from services.audit.verification import Verification
 from services.audit.verify import verify
 from services.runtime.installation import Installation
 from services.runtime.ports import Record
 from services.runtime.topics import key_of, topic_of
 from tests.end_to_end.servers import NOWHERE, Servers, Topics
-from tests.end_to_end.support import PRODUCERS, coup_of, place_in_words, sabot, sabot_json
+from tests.end_to_end.support import (
+    PRODUCERS,
+    append_to_the_bus,
+    coup_of,
+    events_of,
+    place_in_words,
+    sabot,
+    sabot_json,
+)
 from tests.support.postgres import Databases
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -43,8 +55,11 @@ class Evidence:
         env = {"SABOT_OPERATOR": OPERATORS[house]}
         return sabot_json("ingest", file, *where, "--out", out, env=env), out.read_bytes()
 
+    def event(self, stream: str, sequence: int) -> Recorded[Any]:
+        return one_of(self.events, stream, sequence)
+
     def last(self, stream: str) -> Recorded[Any]:
-        return [event for event in self.events if event.stream == stream][-1]
+        return last_of(self.events, stream)
 
     def settled(self, coup: int, operator: str = "main") -> Recorded[Any]:
         """How wallet paid a coup."""
@@ -55,6 +70,15 @@ class Evidence:
             and (event.data.operator, event.data.coup) == (operator, coup)
         ]
         return found
+
+
+def one_of(events: Sequence[Recorded[Any]], stream: str, sequence: int) -> Recorded[Any]:
+    [found] = [each for each in events if (each.stream, each.sequence) == (stream, sequence)]
+    return found
+
+
+def last_of(events: Sequence[Recorded[Any]], stream: str) -> Recorded[Any]:
+    return max((each for each in events if each.stream == stream), key=lambda each: each.sequence)
 
 
 @pytest.fixture(scope="module")
@@ -149,21 +173,22 @@ def test_one_changed_byte_in_wallets_store_is_one_finding_that_names_it_and_the_
     assert verify(evidence.servers.where).ok, "he put it back"
 
 
-@pytest.mark.parametrize("producer", PRODUCERS)
+@pytest.mark.parametrize("stream", ["game/main.T1", "wallet/main", "audit/second"])
 @pytest.mark.parametrize("place", ["the middle", "the end"])
-def test_a_deleted_event_is_one_finding_that_names_the_store(evidence, producer, place):
-    stream = [event for event in evidence.events if event.stream == f"{producer}/main" or event.stream == "game/main.T1" and producer == "game"]
-    event = stream[-1 if place == "the end" else len(stream) // 2]
+def test_a_deleted_event_is_one_finding_that_names_the_store(evidence, stream, place):
+    last = evidence.last(stream)
+    event = last if place == "the end" else evidence.event(stream, last.sequence // 2)
+    producer = stream.partition("/")[0]
     with evidence.servers.tampered(producer, "event") as hands:
         hands.execute("DELETE FROM event WHERE body = %s", (event.body,))
         assert hands.rowcount == 1
         result = verify(evidence.servers.where)
-    assert_one_finding(result, place_in_words("store", event.stream), event, "integrity_missing")
+    assert_one_finding(result, place_in_words("store", stream), event, "integrity_missing")
 
 
-@pytest.mark.parametrize("producer", PRODUCERS)
-def test_a_changed_hash_in_audits_evidence_is_one_finding(evidence, producer):
-    event = next(each for each in evidence.events if each.stream.startswith(producer) and each.sequence == 4)
+@pytest.mark.parametrize("stream", ["game/second.T1", "wallet/main", "audit/main"])
+def test_a_changed_hash_in_audits_evidence_is_one_finding(evidence, stream):
+    event = evidence.event(stream, 4)
     with evidence.servers.tampered("audit", "audit_evidence") as hands:
         hands.execute(
             "UPDATE audit_evidence SET hash = %s WHERE hash = %s", (bytes(32), bytes.fromhex(event.hash))
@@ -205,6 +230,18 @@ def test_the_same_records_on_other_topics_are_no_finding(evidence):
     assert alone(topics).ok
 
 
+def changed(event: Recorded[Any], body: bytes) -> Callable[[list[Any]], Sequence[Any]]:
+    """An event has another body on Kafka."""
+    return lambda records: [
+        Record(each.topic, each.key, body) if each.body == event.body else each for each in records
+    ]
+
+
+def without(event: Recorded[Any]) -> Callable[[list[Any]], Sequence[Any]]:
+    """An event is not on Kafka."""
+    return lambda records: [each for each in records if each.body != event.body]
+
+
 @pytest.mark.parametrize("stream", ["game/main.T1", "wallet/main", "audit/second"])
 def test_a_forged_event_at_the_end_of_kafka_is_one_finding(evidence, stream):
     """It follows the last one in every respect: only the stores can tell that nobody of ours wrote it."""
@@ -218,37 +255,153 @@ def test_a_forged_event_at_the_end_of_kafka_is_one_finding(evidence, stream):
         correlationid="c",
         **{name: getattr(last.envelope, name) for name in ("source", "time", "gamingday")},
     )
-    topics = retold(evidence, lambda records: [*records, Record(topic_of(stream), key_of(stream), forged.body)])
+    record = Record(topic_of(stream), key_of(stream), forged.body)
+    topics = retold(evidence, lambda records: [*records, record])
     assert_one_finding(against_the_stores(evidence, topics), "the bus", forged, "integrity_extra")
 
 
-def test_probe(evidence):
-    import shutil
-    from tests.end_to_end.test_verify import append_to_the_bus
-    def show(name, r):
-        print("==", name, r.ok, r.verified, r.discrepant, r.open, r.balanced)
-        for f in r.findings[:6]: print("   ", f.check, f.stream, f.sequence, f.coup, f.words)
-        for f in r.notices[:3]: print("   notice", f.check, f.stream, f.sequence, f.coup, f.words)
-    e = evidence.settled(5)
-    def strew(stream, body):
-        topics = retold(evidence, lambda records: [*records, Record(topic_of(stream), key_of(stream), body)])
-        copy = evidence.folder / "copy"
-        shutil.copytree(evidence.data, copy)
-        append_to_the_bus(copy, stream, body)
-        show("servers", against_the_stores(evidence, topics)); show("alone", alone(topics)); show("files", verify(Installation(copy)))
-        shutil.rmtree(copy)
-    strew("wallet/main", b"hello")
-    strew("game/main.T1", b'{"specversion":"1.0","id":"x","source":"elsewhere","type":"com.example.thing","data":{}}')
-    strew("wallet/main", evidence.last("wallet/main").body.replace(b'"causationid":"', b'"causationid":"x'))
-    first = next(ev for ev in evidence.events if ev.stream == "game/main.T1")
-    strew("game/main.T9", first.body.replace(b"main.T1", b"main.T9").replace(b'"table":"T1"', b'"table":"T9"'))
-    card=[ev for ev in evidence.events if isinstance(ev.data, CardDealt) and ev.data.coup==5 and ev.stream=="game/main.T1"][0]
-    for ev, old, new in ((e, b'"returned":', b'"returned":9'), (card, b'"card":"', b'"card":"7')):
-        def ch(records):
-            return [r if r.body != ev.body else Record(r.topic, r.key, ev.body.replace(old,new,1)) for r in records]
-        t = retold(evidence, ch); show("changed servers", against_the_stores(evidence, t)); show("changed alone", alone(t))
-        t = retold(evidence, lambda records: [r for r in records if r.body != ev.body]); show("missing servers", against_the_stores(evidence, t)); show("missing alone", alone(t))
-    # at the end
-    l=evidence.last("wallet/main")
-    t = retold(evidence, lambda records: [r for r in records if r.body != l.body]); show("last missing servers", against_the_stores(evidence, t)); show("last missing alone", alone(t))
-    assert 0
+STRANGERS: dict[str, tuple[str, Callable[[Sequence[Recorded[Any]]], bytes]]] = {
+    "something that is no event": ("wallet/main", lambda _: b"hello"),
+    "an event of somebody else": (
+        "game/main.T1",
+        lambda _: b'{"specversion":"1.0","id":"1","source":"elsewhere","type":"com.example.thing","data":{}}',
+    ),
+    "a second event with other bytes": (
+        "wallet/main",
+        lambda events: last_of(events, "wallet/main").body.replace(b'"causationid":"', b'"causationid":"x'),
+    ),
+    "a table that nobody has opened": (
+        "game/main.T9",
+        lambda events: one_of(events, "game/main.T1", 1).body.replace(b"T1", b"T9"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STRANGERS)
+def test_a_strange_record_on_kafka_is_the_finding_that_it_is_on_the_embedded_bus(evidence, name):
+    stream, strange = STRANGERS[name]
+    record = Record(topic_of(stream), key_of(stream), strange(evidence.events))
+    on_kafka = against_the_stores(evidence, retold(evidence, lambda records: [*records, record]))
+    copy = Path(shutil.copytree(evidence.data, evidence.folder / "copy"))
+    append_to_the_bus(copy, stream, strange(events_of(copy)))
+    on_files = verify(Installation(copy))
+    shutil.rmtree(copy)
+    for result in (on_kafka, on_files):
+        [finding] = result.findings
+        assert (finding.check, finding.stream) == ("integrity_extra", stream)
+        assert finding.words.startswith("the bus has a")
+        assert (result.verified, result.discrepant, result.open) == (COUPS, 0, 0)
+
+
+def test_a_changed_record_on_kafka_is_one_finding_and_the_store_tells_the_coup(evidence):
+    event = evidence.settled(5)
+    topics = retold(evidence, changed(event, event.body.replace(b'"returned":', b'"returned":9', 1)))
+    assert_one_finding(against_the_stores(evidence, topics), "the bus", event, "integrity_changed")
+
+
+def test_on_kafka_alone_a_changed_record_is_found_by_the_chain_and_by_the_rules(evidence):
+    event = evidence.settled(5)
+    topics = retold(evidence, changed(event, event.body.replace(b'"returned":', b'"returned":9', 1)))
+    result = alone(topics)
+    behind = event.sequence + 1
+    chain = next(each for each in result.findings if each.check == "integrity_chain")
+    assert (chain.stream, chain.sequence) == (event.stream, behind)
+    assert (
+        chain.words
+        == f"event {behind} of wallet/main does not follow event {event.sequence}: it names another hash"
+    )
+    [payout] = [each for each in result.findings if each.check == "payout"]
+    assert (payout.sequence, payout.coup) == (event.sequence, 5)
+    assert result.verified < COUPS
+
+
+def test_on_kafka_alone_a_changed_record_that_breaks_no_rule_is_found_by_the_chain(evidence):
+    deposit = next(each for each in evidence.events if isinstance(each.data, Deposited))
+    topics = retold(evidence, changed(deposit, deposit.body.replace(b'"tx":"', b'"tx":"x')))
+    result = alone(topics)
+    place = (deposit.stream, deposit.sequence + 1)
+    assert place in [(each.stream, each.sequence) for each in result.findings if "chain" in each.check]
+    assert not result.ok
+
+
+@pytest.mark.parametrize("kind", [CoupSettled, CardDealt])
+def test_on_kafka_alone_a_missing_record_is_found_by_the_gap(evidence, kind):
+    event = next(each for each in evidence.events if isinstance(each.data, kind) and each.data.coup == 5)
+    result = alone(retold(evidence, without(event)))
+    missing = next(each for each in result.findings if each.check == "integrity_missing")
+    assert (missing.stream, missing.sequence) == (event.stream, event.sequence)
+    assert result.verified == COUPS - 1
+
+
+def test_on_kafka_alone_what_is_missing_at_the_very_end_is_found_by_audits_verdict(evidence):
+    """No event names the last one. Only audit had seen that coup paid."""
+    event = evidence.last("wallet/main")
+    result = alone(retold(evidence, without(event)))
+    assert [each.check for each in result.findings] == ["verdict"]
+    assert (result.findings[0].coup, result.open) == (event.data.coup, 1)
+
+
+@pytest.mark.parametrize("service", ["game", "wallet", "audit"])
+def test_publishing_again_fills_a_gap_on_kafka(evidence, service):
+    stream = "game/main.T1" if service == "game" else f"{service}/main"
+    lost = evidence.event(stream, 7)
+    topics = retold(evidence, without(lost))
+    where = ["--kafka", topics.address, "--database", evidence.servers.database]
+    [finding] = sabot_json("verify", *where, status=1)["findings"]
+    assert (finding["check"], finding["stream"], finding["sequence"]) == ("integrity_missing", stream, 7)
+    count = evidence.last(stream).sequence - 6
+    assert sabot(service, "republish", stream, "7", *where) == f"{count} events of {stream} published again\n"
+    assert sabot_json("verify", *where)["ok"] is True
+    # The events themselves need no database.
+    assert alone(topics).verified == COUPS
+
+
+# --------------------------------------------------------------------------------------------------- prepare
+
+
+@pytest.fixture
+def site(postgres) -> Iterator[str]:
+    """How the roles and databases of an installation are called that nobody has prepared."""
+    name = f"prepared_{os.getpid()}"
+    yield name
+    with psycopg.connect(postgres.admin, autocommit=True) as admin:
+        for kind, names in (
+            ("DATABASE", [f"{name}_{service}" for service in PRODUCERS]),
+            (
+                "ROLE",
+                [
+                    f"{name}_{role}"
+                    for service in (*PRODUCERS, "reader")
+                    for role in (service, f"{service}_owner")
+                ],
+            ),
+        ):
+            for each in names:
+                admin.execute(f"DROP {kind} IF EXISTS {each}")
+
+
+def test_what_is_prepared_twice_is_there_already_the_second_time(kafka_cluster, postgres, site):
+    url = sa.make_url(postgres.admin)
+    database = f"postgresql://{site}_{{service}}@{url.host}:{url.port or 5432}/{site}_{{service}}"
+    kafka = f"{kafka_cluster.bootstrap}/{site.replace('_', '-')}"
+    command = ["prepare", "--kafka", kafka, "--database", database, "--admin", postgres.admin]
+    first, second, again = sabot(*command).splitlines(), sabot(*command).splitlines(), sabot_json(*command)
+    made = [line for line in first if ": made" in line]
+    # Topics, a role and an owner for each service, the reader, databases.
+    assert len(made) == 3 + 3 + 3 + 1 + 3
+    assert len(first) == len(made) + 3, "and the tables of each service"
+    assert second == [line.replace(": made", ": there already") for line in first]
+    assert again == {"done": second}
+    assert f"topic {kafka.partition('/')[2]}.game.events: made, 12 partitions, 1 copy, kept for ever" in first
+    assert not any("@" in line for line in first), "no URL is shown, for it may have a password"
+
+
+def test_a_prepared_installation_can_be_worked_with(kafka_cluster, postgres, site, tmp_path):
+    url = sa.make_url(postgres.admin)
+    database = f"postgresql://{site}_{{service}}@{url.host}:{url.port or 5432}/{site}_{{service}}"
+    where = ["--kafka", f"{kafka_cluster.bootstrap}/{site.replace('_', '-')}-2", "--database", database]
+    sabot("prepare", *where, "--admin", postgres.admin)
+    file = tmp_path / "coups.jsonl"
+    file.write_bytes((EXAMPLES / "dk.jsonl").read_bytes())
+    assert sabot_json("ingest", file, *where, "--out", tmp_path / "out.csv")["coups"] == 12
+    assert sabot_json("verify", *where)["coups"]["verified"] == 12

@@ -18,12 +18,12 @@ from services.audit.places import NothingToVerify
 from services.audit.verification import Verification
 from services.audit.verify import verify
 from services.runtime.installation import Installation
-from services.runtime.topics import key_of, topic_of
 from tests.end_to_end.support import (
     PLACES,
     PRODUCERS,
     Forger,
     Place,
+    append_to_the_bus,
     change_body,
     complaint,
     coup_of,
@@ -207,13 +207,6 @@ def test_two_events_that_changed_places_on_the_bus_are_found(evidence, stream, a
     assert all("the bus" in finding.words for finding in result.findings)
     assert 1 <= result.findings_count <= 2
     assert result.verified == COUPS
-
-
-def append_to_the_bus(data: Path, stream: str, body: bytes) -> None:
-    with database(data / "bus.db") as db:
-        topic = db.execute("SELECT id FROM topic WHERE name = ?", (topic_of(stream),)).fetchone()[0]
-        row = (topic, key_of(stream), body)
-        db.execute('INSERT INTO record (topic_id, "key", body) VALUES (?, ?, ?)', row)
 
 
 @pytest.mark.parametrize("stream", ["game/main.T1", "wallet/main", "audit/main", "audit/second"])

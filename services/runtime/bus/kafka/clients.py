@@ -1,7 +1,7 @@
 """Clients of kafka-python that leave nothing behind where they cannot be made.
 
-A constructor that finds no broker raises, and its thread goes on for ever, with its sockets: where a port takes
-connections and nobody answers, one more at each attempt.
+A constructor that finds no broker raises, and its thread goes on for ever, with its sockets: where a port
+takes connections and nobody answers, one more at each attempt.
 """
 
 from __future__ import annotations

@@ -8,10 +8,10 @@ What the group commits is a hint for people and tools. A consumer that comes bac
 anew, goes on from its own positions; what it reads twice its inbox skips.
 
 It is committed at every heartbeat, though, as the sign of life that kafka-python does not give. To it a poll
-of brokers that are gone is the same as one that finds nothing; a member that is not in its group any more,
-because another took its name, is told so in answer to a commit alone; and kafka-python's own consumer may hang
-in the middle of joining its group for good, where the brokers' metadata change twice meanwhile, as they do when
-one is started again. Where no answer comes another consumer is made.
+of brokers that are gone is the same as one that finds nothing. A member whose name another has taken is told
+so in answer to a commit alone. And kafka-python 3.0.12 may stop for good in the middle of joining its group,
+where the brokers' metadata change and change back meanwhile, as they do when one is started again. Where no
+answer comes another consumer is made.
 """
 
 from __future__ import annotations
