@@ -1,13 +1,13 @@
 """``make bench``: the whole room end to end on this machine, on files and on servers side by side.
 
-On files (SQLite with ``synchronous=FULL``, the embedded bus): one table and sixteen, each at ten times the length,
-and sixteen with audit as a process of its own. On servers (a Kafka broker and a PostgreSQL server, started for this
-on the same machine): one table and sixteen in one process, with audit apart, and with every service a process that
-is spoken to over HTTP. House ``nl``, seven bets a coup, audit verifying every coup. Then whole topics are read from
-Kafka, by kafka-python and by librdkafka.
+On files (SQLite with ``synchronous=FULL``, the embedded bus): one table and sixteen, each at ten times the
+length, and sixteen with audit as a process of its own. On servers (a Kafka broker and a PostgreSQL server,
+started for this on the same machine): one table and sixteen in one process, with audit apart, and with
+every service a process that is spoken to over HTTP. House ``nl``, seven bets a coup, audit verifying every
+coup. Then whole topics are read from Kafka, by kafka-python and by librdkafka.
 
-Every run is a process of its own, so that peak memory is its own. Times depend on the machine; the ratios at the
-end do so much less.
+Every run is a process of its own, so that peak memory is its own. Times depend on the machine; the ratios
+at the end do so much less.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One run with every service a process of its own: ``python -m benchmarks.served TABLES COUPS``.
 
-Over the servers that ``SABOT_KAFKA`` and ``SABOT_DATABASE`` name, which must be prepared. Commands go over HTTP,
-as an operator's would. The figures are printed as JSON.
+Over the servers that ``SABOT_KAFKA`` and ``SABOT_DATABASE`` name, which must be prepared. Commands go over
+HTTP, as an operator's would. The figures are printed as JSON.
 """
 
 from __future__ import annotations

@@ -124,4 +124,5 @@ def _server(stack: ExitStack, where: Installation, service: str) -> Connection:
 def _copy(stack: ExitStack, where: Installation, copied: Callable[[int], None] | None) -> EmbeddedBus:
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="sabot-verify-")))
     source = stack.enter_context(closing(where.open_bus()))
-    return stack.enter_context(closing(snapshot(source, TOPICS, folder, copied)))
+    copy = snapshot(source, TOPICS, folder, copied, is_all_there_is=where.database is None)
+    return stack.enter_context(closing(copy))

@@ -3,6 +3,9 @@
 Kafka is read once, from beginning to end; whoever verifies a thousand streams cannot ask it for each of them.
 Memory does not grow with the topics: the records lie on disk, first by partition, then in the order of their
 causes.
+
+Where no store can be asked for what a gap lacks, the copy is that of somebody who waits at each: what came
+too early, and again in its turn, is there once.
 """
 
 from __future__ import annotations
@@ -14,17 +17,27 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Final
 
+from services.audit.core.bytework import Links, links_of
 from services.audit.core.causality import in_causal_order
+from services.audit.core.gaps import Reach, without_early
 from services.runtime.bus.embedded import EmbeddedBus
 from services.runtime.ports import Bus, Delivery, Record
+from services.runtime.topics import key_of, topic_of
 
 _BATCH: Final = 5_000
 
 
 def snapshot(
-    bus: Bus, topics: Sequence[str], folder: Path, progress: Callable[[int], None] | None = None
+    bus: Bus,
+    topics: Sequence[str],
+    folder: Path,
+    progress: Callable[[int], None] | None = None,
+    *,
+    is_all_there_is: bool,
 ) -> EmbeddedBus:
     """Copy ``topics`` into an embedded bus in ``folder``. ``progress`` is told how many records were read.
+
+    ``is_all_there_is``: no store can be asked for what the bus lacks.
 
     Raises:
         BusUnavailable: the bus cannot be read.
@@ -33,18 +46,31 @@ def snapshot(
     copy = EmbeddedBus(folder / "bus.db")
     try:
         with ExitStack() as opened:
-            partitions = _Partitions(folder, opened)
+            partitions, reach = _Partitions(folder, opened), Reach()
             for number, delivery in enumerate(_all_of(bus, topics), start=1):
                 partitions.write(delivery)
+                if (links := _links_in_place(delivery)) is not None:
+                    reach.note(links)
                 if number % _BATCH == 0:
                     tell(number)
-            records = in_causal_order(partitions.read(), lambda record: record.body)
+            read = partitions.read()
+            if is_all_there_is:
+                read = [without_early(records, _links_in_place, reach) for records in read]
+            records = in_causal_order(read, lambda record: record.body)
             while batch := list(islice(records, _BATCH)):
                 copy.publish(batch)
     except BaseException:
         copy.close()
         raise
     return copy
+
+
+def _links_in_place(record: Record | Delivery) -> Links | None:
+    """What a record says of its place, where it lies in that stream's."""
+    links = links_of(record.body)
+    if links is None or (topic_of(links.stream), key_of(links.stream)) != (record.topic, record.key):
+        return None
+    return links
 
 
 def _all_of(bus: Bus, topics: Iterable[str]) -> Iterator[Delivery]:

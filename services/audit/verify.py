@@ -86,7 +86,7 @@ class _Run:
         self._verdicts = Verdicts()
         self._unreadable: set[str] = set()
         """Names of damaged files."""
-        self._done = 0
+        self._done = self._observed = 0
 
     def run(self) -> Verification:
         result = self.result
@@ -101,6 +101,8 @@ class _Run:
         for stream in streams:
             self._compare(stream)
         self._replay()
+        if not self._stores:
+            result.events = self._observed  # so far the records counted, of which some may be there twice
         for stream in streams:
             if stream.startswith("wallet/"):
                 for line, amount in self._verifier.trial_balance(stream).items():
@@ -234,6 +236,7 @@ class _Run:
 
     def _observe(self, stream: str, sequence: int, body: bytes) -> None:
         self._passed[stream] = sequence
+        self._observed += 1
         self._tick()
         payloads: Iterable[Payload]
         try:

@@ -87,9 +87,9 @@ class TestKafkaDelivery(DeliveryContract):
             gc.collect()  # while the filter above holds
 
     @pytest.fixture
-    def connect(self, address: str, open_bus: Callable[[str], KafkaBus]) -> Iterator[Callable[[], Bus]]:
+    def connect(self, address: str, open_bus: Callable[[str], KafkaBus]) -> Callable[[], Bus]:
         create_topics(address)
-        yield partial(open_bus, address)
+        return partial(open_bus, address)
 
     @pytest.fixture
     def admin(self, address: str) -> Iterator[KafkaAdminClient]:
@@ -153,18 +153,19 @@ class TestKafkaDelivery(DeliveryContract):
         assert applied() == notes(GUESTS, 1, 2, 3)
 
     def test_topics_that_are_not_there_are_asked_for_and_waited_for(self, start, address, open_bus, applied):
-        producer = start(Guests(), open_bus(address))
-        consumer = start(Journal("wallet.events"), open_bus(address))
+        unprepared = f"{address}-unprepared"
+        producer = start(Guests(), open_bus(unprepared))
+        consumer = start(Journal("wallet.events"), open_bus(unprepared))
         answer = producer.submit("Ann")
 
         def is_asked_for(topic: str, fault: str | None) -> bool:
-            words = f"topic {self.prefix}.{topic} is not there: run 'sabot prepare' first"
+            words = f"topic {self.prefix}-unprepared.{topic} is not there: run 'sabot prepare' first"
             return fault is not None and fault.endswith(words)
 
         work_until(lambda: is_asked_for("wallet.events", consumer.bus_fault), producer, consumer)
         assert answer.result(0) == [f"{GUESTS}/1"]
         work_until(lambda: is_asked_for("game.events", producer.relay.fault), producer, consumer)
-        create_topics(address)
+        create_topics(unprepared)
         work_until(lambda: reached(consumer) == 1, producer, consumer)
         work_until(lambda: not (producer.bus_fault or consumer.bus_fault), producer, consumer)
         assert applied() == notes(GUESTS, 1)
@@ -252,7 +253,7 @@ class TestKafkaDelivery(DeliveryContract):
         theirs: list[dict[str, Any]] = [
             {"value": b"without a key"},
             {"key": seats.name.encode(), "value": None},
-            {"key": b"\xff\xfe", "value": FOREIGN, "headers": [("ce_type", b"x"), ("signature", None)]},
+            {"key": b"\xff\xfe", "value": FOREIGN, "headers": [("ce_type", b"x"), ("signature", b"")]},
             {"key": two.key.encode(), "value": two.body, "headers": [("traceparent", b"00-1-2-01")]},
         ]
         with closing(KafkaProducer(bootstrap_servers=self.bootstrap)) as others:

@@ -1,19 +1,17 @@
 """Game, wallet and audit as three processes on one directory: over HTTP, and over each other's deaths."""
 
 import signal
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from schemas.events.game import BettingClosed, CoupOpened
-from schemas.events.wallet import BetAccepted, BetsSealed, CoupReturned, CoupSettled
+from schemas.events.wallet import BetAccepted, BetsSealed
+from tests.end_to_end.rooms import OPERATOR, Room, assert_paid_once
 from tests.end_to_end.support import (
-    Answer,
     Service,
     complaint,
     delete,
@@ -23,143 +21,23 @@ from tests.end_to_end.support import (
     sabot_json,
 )
 
-OPERATOR, SHARD = "main", "main"
 
-
-class Room:
-    """The three processes over one directory, and somebody who plays by HTTP alone."""
+class RoomOnFiles(Room):
+    """The three processes over one directory."""
 
     def __init__(self, data: Path, **environment: str) -> None:
-        self.data, self._environment = data, environment
-        self._started: list[Service] = []
-        # All at once, as somebody would who starts a machine.
-        self.game, self.wallet, self.audit = (self.start(name) for name in ("game", "wallet", "audit"))
-
-    def start(self, name: str) -> Service:
-        service = Service(name, ["--data", self.data], self._environment)
-        self._started.append(service)
-        return service
-
-    def clear_away(self) -> None:
-        with ExitStack() as stack:
-            for service in self._started:
-                stack.callback(service.clear_away)
-
-    def stop(self) -> None:
-        """SIGTERM to each; every one ends well."""
-        for service in (self.game, self.wallet, self.audit):
-            assert service.end() == 0, service.said
-
-    # Commands. Who is told "send the same again" does so.
-
-    def post(self, service: Service, path: str, body: dict[str, Any]) -> Answer:
-        def once() -> Answer | None:
-            answer = service.ask("POST", path, {"operator": OPERATOR, **body})
-            retryable = answer.status != 200 and answer.body["retryable"]
-            return None if retryable else answer
-
-        return eventually(once)
-
-    def do(self, service: Service, path: str, **body: Any) -> Any:
-        answer = self.post(service, path, body)
-        assert answer.status == 200, answer
-        return answer.body
-
-    def open_table(self, table: str, players: int, house: str = "nl") -> None:
-        self.do(self.game, "/v1/tables/open", table=table, house=house, shard=SHARD, source="virtual")
-        for seat in range(1, players + 1):
-            self.do(self.game, "/v1/seats/take", table=table, seat=seat)
-            self.do(
-                self.wallet,
-                "/v1/deposits",
-                account=player(table, seat),
-                tx="buy-in",
-                currency="EUR",
-                amount="100.00",
-            )
-        self.do(self.game, "/v1/shoes/commit", table=table, shoe="S1")
-        self.do(self.game, "/v1/shoes/load", table=table, shoe="S1", entropy=f"entropy-of-{table}")
-
-    def open_coup(self, table: str, coup: int) -> None:
-        self.do(self.game, "/v1/coups/open", table=table, shoe="S1", coup=coup)
-
-    def bet(self, table: str, coup: int, seat: int, spot: str, *, tx: str = "") -> Answer:
-        body = {"table": table, "shoe": "S1", "coup": coup, "account": player(table, seat), "seat": seat}
-        body |= {"tx": tx or f"bet-{coup}", "spot": spot, "currency": "EUR", "stake": "10.00"}
-        return self.post(self.wallet, "/v1/bets", body)
-
-    def close(self, table: str, coup: int) -> None:
-        self.do(self.game, "/v1/coups/close", table=table, shoe="S1", coup=coup)
-
-    def play(self, table: str, coup: int, players: int) -> None:
-        """A whole coup, up to the closing of its bets."""
-        self.open_coup(table, coup)
-        for seat in range(1, players + 1):
-            assert self.bet(table, coup, seat, ("banker", "player", "tie")[seat % 3]).status == 200
-        self.close(table, coup)
-
-    # Questions.
-
-    def result(self, table: str, coup: int) -> Any:
-        """The coup, when it is over."""
-
-        def asked() -> Any:
-            answer = self.game.ask("GET", f"/v1/coups/{OPERATOR}/{table}/S1/{coup}")
-            return answer.body if answer.status == 200 else None
-
-        return eventually(asked)
-
-    def bets(self, table: str, coup: int) -> Any:
-        return self.wallet.get(f"/v1/coups/{OPERATOR}/{table}/S1/{coup}/bets")
-
-    def paid(self, table: str, coup: int) -> Any:
-        """The bets, when none is open any more."""
-
-        def asked() -> Any:
-            bets = self.bets(table, coup)
-            return None if any(bet["status"] == "open" for bet in bets) else bets
-
-        return eventually(asked)
-
-    def cash(self, table: str, seat: int) -> Decimal:
-        [balance] = self.wallet.get(f"/v1/accounts/{OPERATOR}/{player(table, seat)}")["balances"]
-        assert balance["in_play"] == "0.00"
-        return Decimal(balance["cash"])
+        self.data = data
+        super().__init__(["--data", data], environment)
 
     def on_the_bus(self, kind: type, times: int) -> None:
         """Wait until the bus has so many events of a kind: who published them holds no lock then."""
         eventually(lambda: sum(isinstance(event.data, kind) for event in events_of(self.data)) == times)
 
-    def all_verified(self, coups: int) -> None:
-        """Audit has verified so many coups, and found nothing."""
-        eventually(lambda: sum(self.audit.get("/v1/verdicts").values()) == coups)
-        assert self.audit.get("/v1/verdicts") == {"verified": coups, "discrepancy": 0}
-        assert self.audit.get(f"/v1/operators/{OPERATOR}/findings") == {"items": [], "next": None}
-
-
-def player(table: str, seat: int) -> str:
-    return f"{table}-seat-{seat}"
-
 
 @pytest.fixture
-def room(tmp_path) -> Iterator[Room]:
-    room = Room(tmp_path / "data")
-    try:
+def room(tmp_path) -> Iterator[RoomOnFiles]:
+    with RoomOnFiles(tmp_path / "data") as room:
         yield room
-    finally:
-        room.clear_away()
-
-
-def assert_paid_once(data: Path) -> None:
-    """No coup was settled or returned twice, and every bet ended once."""
-    ends: Counter[str] = Counter()
-    parts: Counter[tuple[str, str, int, int]] = Counter()
-    for event in events_of(data):
-        if isinstance(event.data, CoupSettled | CoupReturned):
-            each = event.data
-            parts[each.table, each.shoe, each.coup, each.part] += 1
-            ends.update(bet.bet for bet in each.bets)
-    assert set(ends.values()) == set(parts.values()) == {1}
 
 
 def test_six_coups_by_http_alone(room):
@@ -249,7 +127,7 @@ def test_wallet_is_killed_between_the_bets_and_their_seal(room):
     room.all_verified(3)
     room.stop()
     assert sabot_json("verify", "--data", room.data)["coups"]["verified"] == 3
-    assert_paid_once(room.data)
+    assert_paid_once(events_of(room.data))
 
 
 def test_game_is_killed_while_a_coup_waits_for_its_seal_and_the_other_table_plays_on(room):
@@ -280,12 +158,11 @@ def test_game_is_killed_while_a_coup_waits_for_its_seal_and_the_other_table_play
     room.all_verified(4)
     room.stop()
     assert sabot_json("verify", "--data", room.data)["coups"]["verified"] == 4
-    assert_paid_once(room.data)
+    assert_paid_once(events_of(room.data))
 
 
 def test_a_seal_that_does_not_come_voids_the_coup_and_the_stakes_go_back(tmp_path):
-    room = Room(tmp_path / "data", SABOT_SEAL_TIMEOUT_SECONDS="1")
-    try:
+    with RoomOnFiles(tmp_path / "data", SABOT_SEAL_TIMEOUT_SECONDS="1") as room:
         room.open_table("T1", players=2)
         room.open_coup("T1", 1)
         for seat in (1, 2):
@@ -304,9 +181,7 @@ def test_a_seal_that_does_not_come_voids_the_coup_and_the_stakes_go_back(tmp_pat
         room.stop()
         coups = sabot_json("verify", "--data", room.data)["coups"]
         assert (coups["verified"], coups["of_these_void"]) == (2, 1)
-        assert_paid_once(room.data)
-    finally:
-        room.clear_away()
+        assert_paid_once(events_of(room.data))
 
 
 def test_a_late_bet_is_refused_by_its_place_and_not_by_a_clock(room):
@@ -390,7 +265,7 @@ def test_a_record_that_the_bus_lost_holds_one_table_until_it_is_published_again(
     room.stop()
     # Nothing is missing any more, and what came twice did no harm.
     assert sabot_json("verify", "--data", room.data)["coups"]["verified"] == 5
-    assert_paid_once(room.data)
+    assert_paid_once(events_of(room.data))
 
 
 def test_only_a_stream_that_is_there_is_published_again(tmp_path):
