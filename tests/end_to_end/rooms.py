@@ -27,13 +27,14 @@ class Room:
     ) -> None:
         """``options`` name the installation. ``ports`` are those at which the services answer."""
         self._options, self._environment, self._ports = options, environment or {}, ports or {}
-        self._started: list[Service] = []
+        self.started: list[Service] = []
+        """Every process, also those that have ended."""
         # All at once, as somebody would who starts a machine.
         self.game, self.wallet, self.audit = (self.start(name) for name in ("game", "wallet", "audit"))
 
     def start(self, name: str) -> Service:
         service = Service(name, self._options, self._environment, port=self._ports.get(name, 0))
-        self._started.append(service)
+        self.started.append(service)
         return service
 
     def __enter__(self) -> Self:
@@ -41,7 +42,7 @@ class Room:
 
     def __exit__(self, *_: object) -> None:
         with ExitStack() as stack:
-            for service in self._started:
+            for service in self.started:
                 stack.callback(service.clear_away)
 
     @property
@@ -123,6 +124,17 @@ class Room:
             return None if any(bet["status"] == "open" for bet in bets) else bets
 
         return eventually(asked)
+
+    def phase(self, table: str) -> str:
+        """How far the table's coup is."""
+        phase: str = self.game.get(f"/v1/tables/{OPERATOR}/{table}")["coup"]["phase"]
+        return phase
+
+    def cash_in_play(self, table: str, seat: int) -> str:
+        """The stakes of a player that are not decided yet."""
+        [balance] = self.wallet.get(f"/v1/accounts/{OPERATOR}/{player(table, seat)}")["balances"]
+        in_play: str = balance["in_play"]
+        return in_play
 
     def cash(self, table: str, seat: int) -> Decimal:
         [balance] = self.wallet.get(f"/v1/accounts/{OPERATOR}/{player(table, seat)}")["balances"]

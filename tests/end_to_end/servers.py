@@ -60,6 +60,8 @@ class Servers:
     def __init__(self, topics: Topics, databases: Databases) -> None:
         self.topics, self._databases = topics, databases
         self.kafka, self.database = topics.address, databases.url
+        self.prefix = databases.prefix
+        """How the names of its databases begin."""
 
     @property
     def options(self) -> Sequence[str]:
@@ -85,7 +87,7 @@ class Servers:
         What he changes is there until the end, and then as it was.
         """
         admin = sa.make_url(self._databases.postgres.admin)
-        url = admin.set(database=self._databases.prefix + service).render_as_string(hide_password=False)
+        url = admin.set(database=self.prefix + service).render_as_string(hide_password=False)
         with psycopg.connect(url, autocommit=True) as connection, connection.cursor() as cursor:
             cursor.execute(f"ALTER TABLE {table} DISABLE TRIGGER ALL")
             cursor.execute(f"CREATE TEMPORARY TABLE as_it_was AS TABLE {table}")
