@@ -7,7 +7,6 @@ What was started is stopped, and what it kept is removed.
 
 from __future__ import annotations
 
-import sys
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
@@ -21,9 +20,10 @@ from deploy.processes import ServiceFailed, ServiceProcess
 from schemas.house import House, shipped_houses
 from services.audit.verification import Verification
 from services.cli.beads import BeadPlate
-from services.cli.console import errors, fail, print_json, progress
+from services.cli.console import errors, fail, interruptible, print_json, progress
 from services.cli.summary import print_demonstration
 from services.cli.verify import document, run_verification
+from services.room.calls import NoSuchService
 from services.room.demonstration import demonstrate
 from services.room.preparing import prepare_installation
 from services.room.remote import RemoteRoom
@@ -31,6 +31,7 @@ from services.room.room import Stalled
 from services.room.tables import plan_of
 from services.runtime.files import SERVICES
 from services.runtime.installation import Installation
+from services.runtime.ports import BusUnavailable, DatabaseUnavailable
 from services.runtime.ports_system import SeededRng, SystemRng
 from services.runtime.settings import Settings
 
@@ -60,7 +61,15 @@ def demo(
             where = _start_servers(stack)
             _play(stack, where, chosen, shoes=shoes, coups=coups, seats=seats)
             result = _verify(where, beads)
-    except (BrokerFailed, ServerFailed, ServiceFailed, Stalled) as reason:
+    except (
+        BrokerFailed,
+        ServerFailed,
+        ServiceFailed,
+        BusUnavailable,
+        DatabaseUnavailable,
+        NoSuchService,
+        Stalled,
+    ) as reason:
         fail(str(reason))
     if json:
         print_json(document(result))
@@ -110,8 +119,5 @@ def _say(words: str) -> None:
 
 
 if __name__ == "__main__":
-    try:
+    with interruptible("stopped, with all that was started"):
         typer.run(demo)
-    except KeyboardInterrupt:
-        errors.print("\nstopped, with all that was started")
-        sys.exit(130)

@@ -80,9 +80,13 @@ class ServiceProcess:
         """Host and port, once it answers.
 
         Raises:
-            ServiceFailed: it ended before it did.
+            ServiceFailed: it ended before it did, or takes too long.
         """
-        return self._address.result(timeout=_READY_SECONDS)
+        try:
+            return self._address.result(timeout=_READY_SECONDS)
+        except TimeoutError:
+            words = f"{self.name} is not ready after {_READY_SECONDS} seconds: {self.said.strip()}"
+            raise ServiceFailed(words) from None
 
     @property
     def url(self) -> str:

@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from rich.console import Console
 from rich.progress import (
@@ -17,6 +17,8 @@ from rich.progress import (
     TextColumn,
     TimeRemainingColumn,
 )
+
+_INTERRUPTED: Final = 130
 
 console = Console(highlight=False)
 """Results."""
@@ -29,6 +31,19 @@ def fail(words: str, status: int = 1) -> NoReturn:
     """Say why in one line on stderr, and end."""
     errors.print(f"[red]sabot:[/red] {_escaped(words)}", soft_wrap=True)
     sys.exit(status)
+
+
+@contextmanager
+def interruptible(words: str) -> Iterator[None]:
+    """Say what an interrupt (Ctrl-C) has left behind, and end with the status of somebody interrupted."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit) as end:
+        # Typer has made a silent exit of the interrupt.
+        if isinstance(end, SystemExit) and end.code != _INTERRUPTED:
+            raise
+        errors.print(f"\n{words}")
+        sys.exit(_INTERRUPTED)
 
 
 def _escaped(words: str) -> str:

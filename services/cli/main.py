@@ -10,7 +10,7 @@ from typing import Final
 
 import typer
 
-from services.cli.console import errors, fail
+from services.cli.console import fail, interruptible
 from services.runtime.memory import calm_collector
 
 _HELP: Final = (
@@ -57,12 +57,10 @@ def run() -> None:
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, TextIOWrapper):
                 stream.reconfigure(errors="replace")
-        app = build(sys.argv[1] if len(sys.argv) > 1 else None)
-        calm_collector()
-        app()
-    except KeyboardInterrupt:
-        errors.print("\nstopped; what was committed is kept, and the same command goes on from there")
-        sys.exit(130)
+        with interruptible("stopped; what was committed is kept, and the same command goes on from there"):
+            app = build(sys.argv[1] if len(sys.argv) > 1 else None)
+            calm_collector()
+            app()
     except BrokenPipeError:
         # Whoever read our output has gone. Python would complain when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

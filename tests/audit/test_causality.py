@@ -206,6 +206,21 @@ def test_a_missing_cause_holds_up_nobody_but_who_names_it():
     ]
 
 
+def test_a_hole_at_one_table_does_not_put_the_other_out_of_order():
+    """Wallet's first event was lost. Who waits for it goes on, and not who waits for one that is to come."""
+    one = [
+        event("game/op.T1", 1, "wallet/main/1", second=2),
+        event("game/op.T1", 2, "wallet/main/1", second=3),
+    ]
+    other = [event("game/op.T2", 1, "wallet/main/3", second=6), event("game/op.T2", 2, second=7)]
+    wallet = [
+        event("wallet/main", 2, "game/op.T1/2", second=4),
+        event("wallet/main", 3, "game/op.T2/9", second=5),
+    ]
+    order = [record.body for record in ordered(records(other, one, wallet))]
+    assert order == [*one, *wallet, *other]
+
+
 def test_a_later_event_of_a_stream_says_that_the_cause_will_not_come_any_more():
     card = event("game/op.T1", 1, "wallet/main/2", second=1)
     wallet = [

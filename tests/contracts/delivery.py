@@ -538,8 +538,9 @@ class DeliveryContract(ABC):
                 may_go_on.wait(PATIENCE_SECONDS)
 
         journal.in_a_batch = hang
+        bus.publish(seats.sit(1))
         run(consumer)
-        wait_until(lambda: consumer.bus_fault is None)
+        wait_until(lambda: len(applied()) == 1 and consumer.bus_fault is None)
         with TestClient(http.service_app(consumer, "Audit", "of a test")) as client:
 
             def readiness() -> tuple[int, list[str]]:
@@ -547,7 +548,7 @@ class DeliveryContract(ABC):
                 return answer.status_code, answer.json()["reasons"]
 
             wait_until(lambda: readiness() == (200, []))
-            bus.publish(seats.sit(20))
+            bus.publish(seats.sit(19))
             assert hangs.wait(PATIENCE_SECONDS)
             wait_until(lambda: readiness()[0] == 503)
             [reason] = readiness()[1]

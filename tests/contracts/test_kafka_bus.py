@@ -16,8 +16,8 @@ from tests.contracts.bus import BusContract
 
 IMPATIENT = Tuning(
     patience_seconds=10.0,
-    request_timeout_ms=1_500,
-    delivery_timeout_ms=2_000,
+    request_timeout_ms=3_000,
+    delivery_timeout_ms=5_000,
     session_timeout_ms=2_000,
     heartbeat_interval_ms=200,
 )

@@ -1,8 +1,7 @@
 """Delivery over Apache Kafka keeps the contract, and some promises of its own. With real brokers."""
 
-import gc
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -60,9 +59,6 @@ SHARED = re.compile(
 )
 _numbers = count(1)
 
-# kafka-python leaves the socket of a connection that was refused to the garbage collector.
-pytestmark = pytest.mark.filterwarnings(r"ignore:unclosed <socket.*laddr=\('0\.0\.0\.0':ResourceWarning")
-
 
 class TestKafkaDelivery(DeliveryContract):
     @pytest.fixture
@@ -72,7 +68,7 @@ class TestKafkaDelivery(DeliveryContract):
         return f"{self.bootstrap}/{self.prefix}"
 
     @pytest.fixture
-    def open_bus(self, request) -> Iterator[Callable[[str], KafkaBus]]:
+    def open_bus(self) -> Iterator[Callable[[str], KafkaBus]]:
         """Opens a client of some brokers; all are closed at the end."""
         opened: list[KafkaBus] = []
 
@@ -83,8 +79,6 @@ class TestKafkaDelivery(DeliveryContract):
         yield another
         for each in opened:
             each.close()
-        if "own_kafka_cluster" in request.fixturenames:
-            gc.collect()  # while the filter above holds
 
     @pytest.fixture
     def connect(self, address: str, open_bus: Callable[[str], KafkaBus]) -> Callable[[], Bus]:
@@ -293,6 +287,7 @@ class TestKafkaDelivery(DeliveryContract):
 
 def settings_of(admin: KafkaAdminClient, topic: str) -> dict[str, str]:
     """What is set for a topic and is not as Kafka has it by itself."""
-    described = admin.describe_configs([ConfigResource("topic", topic)])["topic"][topic]
-    values: Sequence[tuple[str, Any]] = list(described.items())
-    return {name: each["value"] for name, each in values}
+    resource, found = ConfigResource("topic", topic), dict[str, Any]()
+    while not found:  # of several brokers one may not know the topic yet
+        found = admin.describe_configs([resource])["topic"][topic]
+    return {name: each["value"] for name, each in found.items()}

@@ -18,9 +18,6 @@ from tests.contracts.streams import Seats
 
 HASTY = Tuning(patience_seconds=0.2, request_timeout_ms=600, delivery_timeout_ms=700)
 
-# kafka-python leaves the socket of a connection that came to nothing to the garbage collector.
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
-
 
 @pytest.mark.parametrize(
     ("text", "servers", "prefix"),

@@ -345,7 +345,7 @@ class Service(ServiceProcess):
         self.wait()
 
 
-def eventually(what: Callable[[], T | None], seconds: float = 30.0, pause: float = 0.02) -> T:
+def eventually(what: Callable[[], T | None], seconds: float = 60.0, pause: float = 0.02) -> T:
     """Ask until there is something; fails after a time that no healthy machine needs."""
     until = monotonic() + seconds
     while monotonic() < until:

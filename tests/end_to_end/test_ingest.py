@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from services.cli.main import build
+from tests.end_to_end.support import run_command
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -367,3 +368,14 @@ def _cash(folder, account):
 
     with open_sqlite(folder / "data" / "wallet.db", writer=False).connect() as db:
         return balances_of(db, "main", account)[0]["cash"]
+
+
+def test_who_interrupts_it_is_told_what_was_kept(tmp_path, monkeypatch):
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    (tmp_path / "coups.jsonl").write_text(json.dumps(DEPOSIT), encoding="utf-8")
+    monkeypatch.setattr("services.cli.ingest._run", interrupted)
+    ended = run_command("ingest", tmp_path / "coups.jsonl", "--data", tmp_path / "data")
+    assert (ended.status, ended.out) == (130, "")
+    assert ended.err == "\nstopped; what was committed is kept, and the same command goes on from there\n"

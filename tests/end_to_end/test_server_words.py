@@ -167,6 +167,11 @@ class TestAServerThatIsThere:
         assert "user sabot_game: " in words
         assert "permission denied for database" in words
 
+    def test_publishing_again_where_no_broker_listens(self, databases, nobody):
+        place = ["--kafka", nobody, "--database", databases.url]
+        words = refused("game", "republish", "game/main.T1", "1", *place, status=FAILED)
+        assert words == f"no Kafka broker answers at {nobody}; publish them again when it is there"
+
     def test_an_administrator_who_may_not(self, databases):
         admin = databases.url_of("game")
         database = f"postgresql://other_{{service}}@{self.host}/other_{{service}}"

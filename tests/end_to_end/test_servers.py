@@ -230,6 +230,13 @@ def test_the_same_records_on_other_topics_are_no_finding(evidence):
     assert alone(topics).ok
 
 
+def test_on_kafka_alone_what_was_published_twice_counts_once(evidence):
+    """As after a death between a publishing and the note of it: up to 500 events of a service come again."""
+    topics = retold(evidence, lambda records: [*records, *records[-400:]])
+    assert alone(topics) == alone(evidence.servers.topics)
+    assert against_the_stores(evidence, topics).ok
+
+
 def changed(event: Recorded[Any], body: bytes) -> Callable[[list[Any]], Sequence[Any]]:
     """An event has another body on Kafka."""
     return lambda records: [
