@@ -112,22 +112,29 @@ class Caller:
 
     def _go_along(self, lane: str, waiting: deque[_Call]) -> None:
         """Send the calls of a lane until none is left."""
-        unanswered: Refusal | None = None
         while True:
-            call = waiting[0]
-            try:
-                if unanswered is not None:
-                    raise unanswered
-                call.answer.set_result(self._patiently(call))
-            except Exception as error:
-                if isinstance(error, Refusal) and error.code == "TEMPORARY":
-                    unanswered = error
-                call.answer.set_exception(error)
+            reply, error = self._outcome(waiting[0])
             with self._lock:
-                waiting.popleft()
-                if not waiting:
+                done = [waiting.popleft()]
+                if isinstance(error, Refusal) and error.code == "TEMPORARY":
+                    done += waiting
+                    waiting.clear()
+                is_over = not waiting
+                if is_over:
                     del self._lanes[lane]
-                    return
+            for call in done:
+                if reply is not None:
+                    call.answer.set_result(reply)
+                else:
+                    call.answer.set_exception(error)
+            if is_over:
+                return
+
+    def _outcome(self, call: _Call) -> tuple[Reply, None] | tuple[None, Exception]:
+        try:
+            return self._patiently(call), None
+        except Exception as error:
+            return None, error
 
     def _patiently(self, call: _Call) -> Reply:
         until = monotonic() + _PATIENCE_SECONDS

