@@ -323,10 +323,10 @@ class DeliveryContract(ABC):
     # ------------------------------------------------------------------------------ a producer that is killed
 
     @pytest.fixture
-    def child(self, tmp_path: Path) -> Callable[..., subprocess.Popen[bytes]]:
+    def child(self, tmp_path: Path) -> Callable[..., subprocess.Popen[Any]]:
         """Starts a producer in another process: at which point it dies, and the number of its first guest."""
 
-        def start(point: str, first: int = 0) -> subprocess.Popen[bytes]:
+        def start(point: str, first: int = 0) -> subprocess.Popen[Any]:
             program = CHILD.format(opens=self.program_that_opens(tmp_path))
             arguments = [point, str(tmp_path / "wallet.db"), str(first)]
             pipe = subprocess.PIPE
@@ -361,15 +361,13 @@ class DeliveryContract(ABC):
         answered: list[int] = []
         for kill_after in (7, 40, 1):
             first = answered[-1] + 1 if answered else 0
-            died = child("anywhere", first)
-            assert died.stdout is not None
-            answered.append(first)
-            for _ in range(kill_after):
-                answered.append(int(died.stdout.readline()))
-                consumer.step()
-            died.kill()
-            # What was answered and not read by us any more counts as well.
-            answered += [int(line) for line in died.communicate(timeout=60)[0].splitlines()]
+            with child("anywhere", first) as died:
+                answered.append(first)
+                for _ in range(kill_after):
+                    answered.append(int(died.stdout.readline()))
+                    consumer.step()
+                died.kill()
+                answered += map(int, died.stdout)  # what it answered before it died counts as well
             assert died.returncode == KILLED
         producer = start(Guests())
         # A guest who was let in and whose answer was lost is let in once: nobody has two events.
@@ -634,8 +632,9 @@ GAP = {"game/op.T1": "event 3 is missing"}
 
 
 def _slow() -> Journal:
+    """Takes some time over an event, with the database locked, and leaves it to others for as long."""
     journal = Journal("game.events")
-    journal.in_a_batch = lambda _: sleep(0.004)
+    journal.in_a_batch, journal.between_batches = lambda _: sleep(0.002), lambda: sleep(0.02)
     return journal
 
 

@@ -171,8 +171,10 @@ class EmbeddedBus:
 
     def _topic_id(self, name: str) -> int:
         if name not in self._topics:
-            self._connection.execute("INSERT OR IGNORE INTO topic (name) VALUES (?)", (name,))
-            known = self._known_topic(name)
+            known = self._known_topic(name)  # who only reads must not have to wait for whoever writes
+            if known is None:
+                self._connection.execute("INSERT OR IGNORE INTO topic (name) VALUES (?)", (name,))
+                known = self._known_topic(name)
             assert known is not None, "a topic that was just inserted is there"
             self._topics[name] = known
         return self._topics[name]
