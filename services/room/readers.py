@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from schemas.money import parse_amount
 from services.game import store as game_store
 from services.game.core.state import Table, TableKey
-from services.runtime.store import read_heads
+from services.runtime.store import is_all_published, read_heads
 from services.runtime.tables import InboxRow, table_of
 from services.wallet import store as wallet_store
 from services.wallet.core.state import CoupKey
@@ -70,6 +70,12 @@ def count_shoes(game: Connection, operator: str, table: str) -> int:
     """How many shoes a table has had."""
     with game.begin():
         return game_store.count_shoes(game, operator, table)
+
+
+def has_published(producer: Connection) -> bool:
+    """Whether a service knows that all of its events are on the bus."""
+    with producer.begin():
+        return is_all_published(producer)
 
 
 def has_read(consumer: Connection, producer: Connection) -> bool:

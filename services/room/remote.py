@@ -169,7 +169,7 @@ class RemoteRoom:
             raise Stalled(f"nothing has moved for {_STALLED_SECONDS:g} seconds: {words}")
 
     def settle(self) -> None:
-        """Wait until every service has read what the others wrote.
+        """Wait until every service has read what the others wrote, and all of it is on the bus.
 
         Raises:
             Stalled: one of them does not come to it.
@@ -182,6 +182,8 @@ class RemoteRoom:
             ("audit", audit, wallet),
         ):
             _until(lambda: readers.has_read(consumer, producer), name)  # noqa: B023  # used in this turn
+        for name, producer in (("game", game), ("wallet", wallet), ("audit", audit)):
+            _until(lambda: readers.has_published(producer), name)  # noqa: B023  # used in this turn
 
     def result(self, answer: Future[Any]) -> Any:
         """Wait until a command is answered.
