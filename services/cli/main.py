@@ -70,7 +70,7 @@ def run() -> None:
     except OSError as error:
         fail(f"{error.strerror or error}: {error.filename}" if error.filename else str(error))
     except Exception as error:
-        if _is_from("services.runtime.ports", error):
+        if _is_from("services.runtime.ports", error) or _is_from("services.runtime.store", error):
             fail(str(error))
         if not (_is_from("sqlite3", error) or _is_from("sqlalchemy", error)):
             raise

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from deploy.kafka.ports import HeldPort
+from deploy.processes import ServiceFailed
 from schemas.events.wallet import CoupSettled, Deposited
 from schemas.house import shipped_houses
 from services.room.readers import coups_in_play
@@ -68,9 +69,9 @@ def test_ingest_asks_the_services_that_are_at_work_and_gives_what_files_give(ser
         first = sabot_json(*command, "--game", room.game.url, "--wallet", room.wallet.url)
         assert (first["coups"], first["repeated_lines"], first["rejected_lines"]) == (12, 0, 0)
         assert out.read_bytes() == expected
-        # Each deposit and each bet was a command to the process, and there was nobody else to take it.
+        # Each deposit and each bet was a command to that process; more than one, if its answer came late.
         taken = room.wallet.metrics()["wallet_commands_total", ("done",)]
-        assert taken == first["deposits"] + first["bets"]
+        assert taken >= first["deposits"] + first["bets"] > 60
 
         out.unlink()
         monkeypatch.setenv("SABOT_GAME", room.game.url)
@@ -246,7 +247,7 @@ def deposits(wallet: Service, account: str) -> int | None:
     body: dict[str, Any] = {"operator": OPERATOR, "account": account, "tx": "d"}
     try:
         answer = wallet.ask("POST", "/v1/deposits", {**body, "currency": "EUR", "amount": "5.00"})
-    except OSError:
+    except (OSError, ServiceFailed):
         return None
     assert answer.status == 200 or (answer.status, answer.body["code"]) == (503, "TEMPORARY")
     return answer.status

@@ -7,10 +7,12 @@ from pathlib import Path
 import psycopg
 import pytest
 import sqlalchemy as sa
+from sqlalchemy import Engine
 
 from deploy.kafka.ports import HeldPort
 from services.room import remote
 from services.runtime.installation import writer_name
+from services.runtime.store import EventStore
 from tests.end_to_end.servers import Servers, Topics
 from tests.end_to_end.support import run_command
 from tests.support.postgres import Postgres
@@ -92,6 +94,22 @@ def test_an_address_that_is_none_is_named_by_every_command(command, options, wor
 )
 def test_an_option_that_lacks_another_or_is_nonsense_is_named(arguments, words):
     assert words in refused(*arguments, status=REFUSED)
+
+
+@pytest.mark.parametrize("command", [["wallet", "serve"], ["ingest", EXAMPLE]])
+def test_a_store_that_another_writer_has_written_to_while_it_was_opened_is_left_to_him(
+    tmp_path, monkeypatch, command
+):
+    opened = EventStore.__init__
+
+    def opened_and_overtaken(store: EventStore, engine: Engine) -> None:
+        opened(store, engine)
+        with engine.connect() as other, other.begin():
+            other.exec_driver_sql("UPDATE outbox SET commits = commits + 1")
+
+    monkeypatch.setattr(EventStore, "__init__", opened_and_overtaken)
+    words = refused(*command, "--data", tmp_path, status=FAILED)
+    assert words == "another writer has written to this store"
 
 
 def test_verifying_where_no_broker_listens_is_said_at_once(nobody):
