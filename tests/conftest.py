@@ -13,6 +13,11 @@ pytest_plugins = ["tests.support.kafka", "tests.support.postgres"]
 # The same examples on every run: who changes nothing sees no new failure. No deadline and no complaint about
 # slow data, for both measure the machine's load and not the code. `--hypothesis-profile=fresh` looks further,
 # at other examples each time.
+# A shell that is set up for an installation must not take tests there. What tests themselves heed stays.
+for name in [each for each in os.environ if each.startswith("SABOT_")]:
+    if not name.startswith(("SABOT_TEST_", "SABOT_REQUIRE")):
+        del os.environ[name]
+
 settings.register_profile(
     "default", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )

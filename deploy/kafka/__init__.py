@@ -1,8 +1,8 @@
 """A real Kafka broker without Docker, for tests, demonstrations and benchmarks.
 
 ``python -m deploy.kafka`` runs one until Ctrl-C. ``Cluster`` is the same for a program, and can stop, kill,
-pause and restart its brokers. ``find`` takes what there is: a broker that ``SABOT_KAFKA`` names, Java, or
-Docker.
+pause and restart its brokers. ``find`` takes what there is: a broker that ``SABOT_TEST_KAFKA`` names, Java,
+or Docker.
 """
 
 from deploy.kafka.cluster import Cluster

@@ -19,9 +19,9 @@ Run a Kafka broker (or three) on this machine for trying things out.
 
 When it answers, its address is printed as a line for the shell:
 
-    export {VARIABLE}=127.0.0.1:40123
+    export SABOT_KAFKA=127.0.0.1:40123
 
-A process with that line in its environment finds the broker; so do Sabot's tests. It listens on the
+Commands with that line in their environment use the broker (tests do with `{VARIABLE}`). It listens on the
 loopback interface only, topics are not made by themselves, and what is published is kept until the end.
 Ctrl-C (or SIGTERM) stops it and removes all of its data.
 
@@ -56,7 +56,7 @@ def _run(brokers: int) -> None:
         _say("Fetching the jars of Kafka (54 MB, once)…")
     with kafka:
         # The line to be copied is all that standard output gets.
-        print(f"export {VARIABLE}={kafka.bootstrap}", flush=True)
+        print(f"export SABOT_KAFKA={kafka.bootstrap}", flush=True)
         if isinstance(kafka, Cluster):
             for index in range(brokers):
                 _say(f"broker {index}: process {kafka.pid(index)}, log {kafka.log(index)}")

@@ -13,8 +13,11 @@ from deploy.kafka.container import Container
 from deploy.kafka.errors import BrokerFailed
 from deploy.kafka.machine import JAVA_LEAST, find_docker, find_java, find_maven
 
-VARIABLE = "SABOT_KAFKA"
-"""The environment variable with the address of a broker that is there already."""
+VARIABLE = "SABOT_TEST_KAFKA"
+"""The environment variable with the address of a broker that is there already, for tests.
+
+Not the setting of the services, `SABOT_KAFKA`: with that exported, tests on files would go to a broker.
+"""
 
 
 class Kafka(Protocol):

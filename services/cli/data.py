@@ -98,7 +98,10 @@ def drive_room(where: Installation, game: str | None, wallet: str | None) -> Loc
         NoSuchService: they are at work, and do not answer.
         BusUnavailable, DatabaseUnavailable: the installation cannot be reached.
     """
-    if where.database is None or not where.is_served():
+    at_work = where.at_work()
+    if at_work == ["audit"]:
+        fail("audit is at work, game and wallet are not: start them or stop it", status=2)
+    if not at_work:
         if game is not None or wallet is not None:
             fail("--game and --wallet are for services at work on PostgreSQL; there are none", status=2)
         check_bus(where)  # before anything is written that nobody would read

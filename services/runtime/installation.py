@@ -6,6 +6,7 @@ is Apache Kafka, and each service has a PostgreSQL database. Either can be chose
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -26,6 +27,9 @@ _WRITERS: Final = sa.text(
 
 class InstallationError(ValueError):
     """An address that cannot be, in words."""
+
+
+_SERVICES: Final = ("game", "wallet", "audit")
 
 
 @dataclass(frozen=True)
@@ -82,13 +86,13 @@ class Installation:
         check_migrated(engine, service)
         return engine
 
-    def is_served(self) -> bool:
-        """Whether game or wallet are at work on their PostgreSQL databases at this moment.
+    def at_work(self) -> Sequence[str]:
+        """Which services are at work on their PostgreSQL databases at this moment.
 
         Raises:
             DatabaseUnavailable: PostgreSQL cannot be reached.
         """
-        return any(map(self._has_writer, ("game", "wallet")))
+        return [] if self.database is None else [each for each in _SERVICES if self._has_writer(each)]
 
     def _has_writer(self, service: str) -> bool:
         engine = self.open_reader(service)

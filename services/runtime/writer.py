@@ -39,6 +39,8 @@ _MARKS_MAY_LAG: Final = 500
 are published and read twice, which every inbox skips; so they are not written in every transaction."""
 
 _IDLE_STEPS_BEFORE_MARKS: Final = 50
+_SAID_AFTER_SECONDS: Final = 1.0
+"""A bus that is back sooner, or was only being connected to, is nobody's concern."""
 _LAST_WORDS_SECONDS: Final = 2.0
 """So long a writer that is closed waits for the bus to acknowledge what it was given."""
 
@@ -89,6 +91,8 @@ class Writer(Generic[C]):
         """Why the writer does not go on, once it does not."""
         self.bus_fault: str | None = None
         """Why the bus does not take our events or give us those of others, if it does not."""
+        self._without_bus_since: float | None = None
+        self._fault_is_said = False
         self.on_commit: Callable[[Sequence[Recorded[Any]]], None] | None = None
         """Told of every batch's events once they are committed. Must be quick and must not raise."""
         self._clock, self._ids, self._calendar = clock, ids, calendar or GamingCalendar()
@@ -250,13 +254,17 @@ class Writer(Generic[C]):
         return ()
 
     def _note_faults(self, *faults: str | None) -> None:
-        """Keep what is wrong with the bus for whoever asks, and say it once."""
-        fault = next((each for each in faults if each is not None), None)
-        if fault is not None and self.bus_fault is None:
+        """Keep what is wrong with the bus for whoever asks; say it once, and only if it lasts."""
+        self.bus_fault = fault = next((each for each in faults if each is not None), None)
+        if fault is None:
+            if self._fault_is_said:
+                log.info("%s has the bus again", self.service.name)
+            self._without_bus_since, self._fault_is_said = None, False
+        elif self._without_bus_since is None:
+            self._without_bus_since = monotonic()
+        elif not self._fault_is_said and monotonic() - self._without_bus_since >= _SAID_AFTER_SECONDS:
             log.warning("%s goes on without the bus: %s", self.service.name, fault)
-        elif fault is None and self.bus_fault is not None:
-            log.info("%s has the bus again", self.service.name)
-        self.bus_fault = fault
+            self._fault_is_said = True
 
     def _take(self, asked: list[_Asked[C]]) -> None:
         with self._lock:

@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import partial
 from itertools import count
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import pytest
@@ -134,20 +133,19 @@ class TestKafkaDelivery(DeliveryContract):
     # ----------------------------------------------------------------------------------- brokers and topics
 
     @pytest.mark.parametrize("outage", ["stopped"], indirect=True)
-    def test_money_case_19_ten_commands_while_the_bus_is_away(self, start, outage, bus, applied):
-        super().test_money_case_19_ten_commands_while_the_bus_is_away(start, outage, bus, applied)
+    def test_money_case_19_ten_commands_while_the_bus_is_away(self, start, outage, bus, applied, caplog):
+        super().test_money_case_19_ten_commands_while_the_bus_is_away(start, outage, bus, applied, caplog)
 
     def test_a_service_that_starts_before_its_brokers_waits_for_them(
         self, start, connect, own_kafka_cluster, applied
     ):
         own_kafka_cluster.stop()
         producer, consumer = start(Guests()), start(Journal("wallet.events"))
-        answers, began = [], monotonic()
+        answers = []
         for number in range(3):
             answers.append(producer.submit(f"guest-{number}"))
             assert (producer.step(), consumer.step()) == (1, 0)
         assert [each.result(0) for each in answers] == [[f"{GUESTS}/{n}"] for n in (1, 2, 3)]
-        assert monotonic() - began < 2.5, "to wait for the brokers takes a second, each time"
         silence = f"no Kafka broker answers at {self.bootstrap}"
         work_until(lambda: producer.relay.fault == consumer.bus_fault == silence, producer, consumer)
         own_kafka_cluster.start()

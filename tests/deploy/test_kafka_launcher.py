@@ -34,7 +34,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def java() -> None:
     """Skip where no broker can run in a Java of this machine, whatever else there is."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("SABOT_KAFKA", raising=False)
+        patch.delenv("SABOT_TEST_KAFKA", raising=False)
         patch.setattr("deploy.kafka.lookup.find_docker", lambda: None)
         lacking = available()
     requires("kafka", lacking is None, str(lacking))
@@ -335,7 +335,7 @@ def test_the_command_teaches():
 @pytest.fixture
 def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
     """A machine without anything; what there is is then put on it."""
-    monkeypatch.delenv("SABOT_KAFKA", raising=False)
+    monkeypatch.delenv("SABOT_TEST_KAFKA", raising=False)
     for tool in ("java", "maven", "docker"):
         monkeypatch.setattr(f"deploy.kafka.lookup.find_{tool}", lambda: None)
     monkeypatch.setattr(jars, "folder", lambda: tmp_path / "no-jars")
@@ -348,7 +348,7 @@ def put(machine: pytest.MonkeyPatch, tool: str, found: Any) -> None:
 
 def test_where_there_is_nothing_all_three_are_named(bare):
     assert available() == (
-        "there is neither SABOT_KAFKA, nor Java 17 and Maven (Java is missing), nor Docker"
+        "there is neither SABOT_TEST_KAFKA, nor Java 17 and Maven (Java is missing), nor Docker"
     )
     put(bare, "java", Java("java", "11.0.2"))
     assert "(Java is 11.0.2)" in str(available())
@@ -371,7 +371,7 @@ def test_the_order_is_environment_then_java_then_docker(bare, tmp_path):
     assert available() is None
     assert isinstance(find(), Cluster)
 
-    bare.setenv("SABOT_KAFKA", "127.0.0.1:9092")
+    bare.setenv("SABOT_TEST_KAFKA", "127.0.0.1:9092")
     assert available() is None
     assert (find().bootstrap, find().ours) == ("127.0.0.1:9092", False)
     assert isinstance(own(), Cluster), "who wants one of their own gets it all the same"
@@ -386,11 +386,11 @@ def test_docker_runs_one_broker_only(bare):
 def test_a_given_broker_must_answer(bare):
     with closing(socket.create_server(("127.0.0.1", 0))) as listener:
         address = f"127.0.0.1:{listener.getsockname()[1]}"
-        bare.setenv("SABOT_KAFKA", f"127.0.0.1:1,{address}")
+        bare.setenv("SABOT_TEST_KAFKA", f"127.0.0.1:1,{address}")
         with find() as given:
             given.check()
-    bare.setenv("SABOT_KAFKA", f"nonsense,{address}")
-    with pytest.raises(BrokerFailed, match=r"SABOT_KAFKA names nonsense,.*, and nobody answers"):
+    bare.setenv("SABOT_TEST_KAFKA", f"nonsense,{address}")
+    with pytest.raises(BrokerFailed, match=r"SABOT_TEST_KAFKA names nonsense,.*, and nobody answers"):
         find().__enter__()
 
 
@@ -439,7 +439,7 @@ def test_without_a_broker_its_tests_are_left_out(bare, pytester):
     bare.delenv("SABOT_REQUIRE", raising=False)
     run = run_planted(pytester)
     run.assert_outcomes(skipped=2)
-    run.stdout.fnmatch_lines(["left out: kafka because there is neither SABOT_KAFKA, nor Java*"])
+    run.stdout.fnmatch_lines(["left out: kafka because there is neither SABOT_TEST_KAFKA, nor Java*"])
 
 
 def test_without_its_jars_too(bare, pytester):
@@ -459,7 +459,7 @@ def test_without_its_jars_too(bare, pytester):
 def test_a_broker_of_somebody_else_is_not_stopped(bare, pytester):
     bare.delenv("SABOT_REQUIRE", raising=False)
     with closing(socket.create_server(("127.0.0.1", 0))) as listener:
-        bare.setenv("SABOT_KAFKA", f"127.0.0.1:{listener.getsockname()[1]}")
+        bare.setenv("SABOT_TEST_KAFKA", f"127.0.0.1:{listener.getsockname()[1]}")
         run = run_planted(pytester)
     run.assert_outcomes(passed=1, skipped=1)
     run.stdout.fnmatch_lines(["left out: kafka because the broker that there is may not be stopped"])

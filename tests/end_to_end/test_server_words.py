@@ -246,3 +246,12 @@ def test_services_at_work_that_do_not_answer_are_named(served, nobody, tmp_path,
     monkeypatch.setenv("SABOT_GAME", "http://127.0.0.1:1" if option else url)
     words = refused(*ingest_of(tmp_path), *served.options, *option, status=FAILED)
     assert f"game does not answer at {url}: " in words
+
+
+def test_ingest_beside_an_audit_that_is_at_work_alone_would_run_a_second_one(
+    kafka_cluster, databases, tmp_path
+):
+    servers = Servers(Topics(kafka_cluster.bootstrap), databases)
+    with psycopg.connect(databases.url_of("audit"), application_name=writer_name("audit")):
+        words = refused(*ingest_of(tmp_path), *servers.options, status=REFUSED)
+    assert words == "audit is at work, game and wallet are not: start them or stop it"

@@ -1,6 +1,6 @@
 """Fixtures: a real PostgreSQL server, and databases on it that are a test's own.
 
-Under xdist every worker starts a server with the first test that wants one. ``SABOT_POSTGRES`` may name
+Under xdist every worker starts a server with the first test that wants one. ``SABOT_TEST_POSTGRES`` may name
 another instead, by the URL of its superuser; tests that stop a server are then left out.
 """
 
@@ -123,7 +123,7 @@ class Databases:
 def postgres() -> Iterator[Postgres]:
     """Whatever server there is."""
     with ExitStack() as stack:
-        admin, ours = os.environ.get("SABOT_POSTGRES"), None
+        admin, ours = os.environ.get("SABOT_TEST_POSTGRES"), None
         if admin is None:
             lacking = available()
             requires("postgres", lacking is None, str(lacking))
