@@ -37,7 +37,7 @@ class Key:
 
 
 def signature_of(
-    key: Key, method: str, path: str, query: str, timestamp: str, nonce: str, body: bytes
+    key: Key, method: str, path: str, query: str, body: bytes, *, timestamp: str, nonce: str
 ) -> str:
     """The signature in hexadecimal. ``path`` and ``query`` are as sent: escaped, without ``?``."""
     digest = hashlib.sha256(body).hexdigest()
@@ -49,7 +49,7 @@ def signed_headers(
     key: Key, method: str, path: str, query: str, body: bytes, *, timestamp: int, nonce: str
 ) -> dict[str, str]:
     """The four headers of a request that is sent now. ``timestamp``: seconds since 1970, UTC."""
-    signature = signature_of(key, method, path, query, str(timestamp), nonce, body)
+    signature = signature_of(key, method, path, query, body, timestamp=str(timestamp), nonce=nonce)
     return {KEY: key.id, TIMESTAMP: str(timestamp), NONCE: nonce, SIGNATURE: signature}
 
 
@@ -80,8 +80,11 @@ class Verifier:
             raise BadSignature(f"{NONCE} is longer than 128 characters")
         key = self._find(key_id)
         # An unknown key is as much work as a known one, and is told the same: who guesses learns nothing.
-        expected = signature_of(key or _NOBODY, method, path, query, timestamp, nonce, body)
-        if not hmac.compare_digest(expected, headers[SIGNATURE]) or key is None:
+        expected = signature_of(key or _NOBODY, method, path, query, body, timestamp=timestamp, nonce=nonce)
+        if (
+            not hmac.compare_digest(expected.encode(), headers[SIGNATURE].encode("utf-8", "replace"))
+            or key is None
+        ):
             raise BadSignature("the signature does not fit the request and an active key")
         if abs(now - int(timestamp)) > SKEW_SECONDS:
             raise BadSignature(f"{TIMESTAMP} is more than {SKEW_SECONDS} s from our clock")
