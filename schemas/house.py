@@ -16,6 +16,8 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from schemas.money import MoneyError, parse_amount
+
 Side = Literal["player", "banker"]
 
 _PRICE: Final = re.compile(r"(\d{1,4}(?:\.\d{1,4})?) (to|for) (\d{1,4})", re.ASCII)
@@ -165,6 +167,42 @@ class CommissionRules(_Section):
     rounding_unit: Annotated[str, AfterValidator(_check_unit)]
     """``minor`` for one minor unit of the bet's currency, or an amount such as ``0.25``."""
     rounding_mode: RoundingMode
+    collection: Literal["each_win", "deferred"] = "each_win"
+    """``deferred``: it is marked on the seat and collected later (when asked for, when the player leaves, at
+    the end of the shoe, when the table closes)."""
+
+
+class TableLimit(_Section):
+    """What may lie on one spot in one currency, or (``differential``) between Player and Banker.
+
+    Amounts are decimal strings; what is not named is not limited.
+    """
+
+    currency: str = Field(pattern=r"^[A-Z][A-Z0-9]{1,7}$")
+    spot: Literal["player", "banker", "tie"] | None = None
+    """Null: each spot by itself."""
+    minimum: str | None = None
+    """Of a single bet."""
+    maximum: str | None = None
+    """Of one player's bets on the spot in one coup."""
+    coup_maximum: str | None = None
+    """Of everybody's bets on the spot in one coup."""
+    differential: str | None = None
+    """How much more may lie on Player than on Banker, or the other way, in one coup."""
+
+    @model_validator(mode="after")
+    def _amounts(self) -> TableLimit:
+        for name in ("minimum", "maximum", "coup_maximum", "differential"):
+            if (text := getattr(self, name)) is not None:
+                try:
+                    units = parse_amount(text, self.currency)
+                except MoneyError as error:
+                    raise ValueError(f"{name}: {error}") from None
+                if not units:
+                    raise ValueError(f"{name}: a limit of nothing lets nobody play; leave it out")
+        if self.differential is not None and self.spot is not None:
+            raise ValueError("a differential is between Player and Banker: leave the spot out")
+        return self
 
 
 class Claim(_Section):
@@ -187,6 +225,8 @@ class House(_Section):
     table: TableRules
     prices: Prices
     commission: CommissionRules
+    limits: tuple[TableLimit, ...] = ()
+    """Of a table that plays by this house."""
     claims: tuple[Claim, ...] = ()
 
 

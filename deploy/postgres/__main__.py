@@ -10,9 +10,9 @@ from deploy.postgres.server import Server, ServerFailed
 from services.audit import store as audit_store
 from services.game import store as game_store
 from services.runtime.prepare import prepare
-from services.wallet import store as wallet_store
+from services.wallet import tables as wallet_tables
 
-SERVICES = {"game": game_store.ACCESS, "wallet": wallet_store.ACCESS, "audit": audit_store.ACCESS}
+SERVICES = {"game": game_store.ACCESS, "wallet": wallet_tables.ACCESS, "audit": audit_store.ACCESS}
 
 
 def main() -> int:

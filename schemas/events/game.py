@@ -12,6 +12,7 @@ from schemas.events.base import (
     EventRef,
     Hand,
     Hash,
+    Model,
     Name,
     Outcome,
     Seat,
@@ -161,6 +162,14 @@ class CardDealt(CoupPayload):
     card: Card
 
 
+class DealtCard(Model):
+    """A card of a hand."""
+
+    hand: Hand
+    position: Annotated[int, Field(ge=1, le=3)]
+    card: Card
+
+
 class CardsToSqueeze(CoupPayload):
     """Who looks at Player's first two cards: the largest Player bettor, or a croupier (null)."""
 
@@ -184,13 +193,43 @@ class CoupConcluded(CoupPayload):
     tiers: dict[Spot, Tier]
 
 
+class CoupCorrected(CoupPayload):
+    """The coup has another result than was announced: it is paid anew, by the house that was in force
+    (W22)."""
+
+    NAME: ClassVar[str] = "sabot.game.coup.corrected"
+
+    version: Annotated[int, Field(ge=2)]
+    """One more than the result that it replaces."""
+    corrects: EventRef
+    """The event with the result that it replaces."""
+    outcome: Outcome
+    player_total: Annotated[int, Field(ge=0, le=9)]
+    banker_total: Annotated[int, Field(ge=0, le=9)]
+    natural: bool
+    hands: tuple[DealtCard, ...]
+    """The cards as they lay, in the order in which they were dealt."""
+    tiers: dict[Spot, Tier]
+    reason: Annotated[str, StringConstraints(min_length=1, max_length=200)]
+    initiator: Annotated[str, StringConstraints(min_length=1, max_length=128)]
+    approver: Annotated[str, StringConstraints(min_length=1, max_length=128)]
+    """Somebody else than the initiator."""
+
+
 class CoupVoided(CoupPayload):
-    """The coup does not count: every stake goes back. Cards that left the shoe stay out."""
+    """The coup does not count: every stake goes back. Cards that left the shoe stay out.
+
+    A coup that was paid can be void, too: then ``corrects`` is the result that no longer counts, and
+    ``version`` is one more than its own.
+    """
 
     NAME: ClassVar[str] = "sabot.game.coup.voided"
 
     reason: str
     approver: Name | None = None
+    corrects: EventRef | None = None
+    version: Annotated[int, Field(ge=2)] | None = None
+    initiator: str | None = None
 
 
 class ShoePassed(ShoePayload):
@@ -219,6 +258,7 @@ GAME_EVENTS = (
     CardDealt,
     CardsToSqueeze,
     CoupConcluded,
+    CoupCorrected,
     CoupVoided,
     ShoePassed,
 )

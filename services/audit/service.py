@@ -49,10 +49,12 @@ class AuditService:
 
     def load(self, db: Connection) -> None:
         self._evidence = store.Evidence(db)
-        self.verifier.load(store.load_pieces(db))
+        self.verifier.load(store.load_memory(db))
 
     def prepare(self, db: Connection, events: Sequence[Recorded[Any]], commands: Sequence[Any]) -> None:
-        """Nothing: the verifier remembers what it needs."""
+        """Bring back the finished coups that these events correct; all else the verifier remembers."""
+        if keys := self.verifier.lacking(events):
+            self.verifier.load(store.load_finished(db, keys))
 
     def react(self, event: Recorded[Any]) -> Sequence[Payload]:
         assert self._evidence is not None, "load comes first"

@@ -17,6 +17,7 @@ from sqlmodel import Field, SQLModel
 from schemas.envelope import Recorded
 from schemas.events.audit import CoupVerified, DiscrepancyFound
 from services.audit.core.room import Change
+from services.audit.core.state import Finished
 from services.runtime import bulk
 from services.runtime.tables import APPEND, REPLACE, Access, storable, table_of
 
@@ -156,8 +157,23 @@ def evidence_streams(db: Connection) -> list[str]:
 
 
 def load_pieces(db: Connection) -> list[tuple[str, str, str]]:
-    """The verifier's memory."""
-    return [(row.kind, row.key, row.content) for row in db.execute(sa.select(_PIECE))]
+    """All that the verifier wrote down."""
+    return _pieces(db, sa.select(_PIECE))
+
+
+def load_memory(db: Connection) -> list[tuple[str, str, str]]:
+    """The verifier's memory: what is not finished."""
+    return _pieces(db, sa.select(_PIECE).where(_PIECE.c.kind != Finished.kind))
+
+
+def load_finished(db: Connection, keys: Iterable[str]) -> list[tuple[str, str, str]]:
+    """What a correction must know of these coups."""
+    query = sa.select(_PIECE).where(_PIECE.c.kind == Finished.kind)
+    return [row for key in dict.fromkeys(keys) for row in _pieces(db, query.where(_PIECE.c.key == key))]
+
+
+def _pieces(db: Connection, query: sa.Select[Any]) -> list[tuple[str, str, str]]:
+    return [(row.kind, row.key, row.content) for row in db.execute(query)]
 
 
 def save_pieces(db: Connection, changes: Iterable[Change]) -> None:

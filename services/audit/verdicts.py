@@ -8,13 +8,16 @@ from schemas.envelope import Recorded
 from schemas.events.audit import CoupVerified, DiscrepancyFound
 from services.audit.verification import fault
 
+_Key = tuple[str, str, str, int, int]
+"""A coup, and the version of its result."""
+
 
 class Verdicts:
     """Holds recorded and replayed verdicts against each other; each waits only for its counterpart."""
 
     def __init__(self) -> None:
-        self._ours: dict[tuple[str, str, str, int], CoupVerified] = {}
-        self._recorded: dict[tuple[str, str, str, int], Recorded[CoupVerified]] = {}
+        self._ours: dict[_Key, CoupVerified] = {}
+        self._recorded: dict[_Key, Recorded[CoupVerified]] = {}
 
     def come_to(self, verdict: CoupVerified, *, more: bool) -> Iterator[DiscrepancyFound]:
         """This replay verified a coup. ``more``: audit's stream goes on, and may say the same."""
@@ -46,8 +49,8 @@ class Verdicts:
             yield _about_verdict(event, words)
 
 
-def _coup_key(verdict: CoupVerified) -> tuple[str, str, str, int]:
-    return verdict.operator, verdict.table, verdict.shoe, verdict.coup
+def _coup_key(verdict: CoupVerified) -> _Key:
+    return verdict.operator, verdict.table, verdict.shoe, verdict.coup, verdict.version
 
 
 def _unlike(event: Recorded[CoupVerified], ours: CoupVerified) -> Iterator[DiscrepancyFound]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from schemas.events.audit import DiscrepancyFound, Turnover
 from schemas.events.base import operator_of
 from schemas.house import House
-from services.audit.core.facts import CoupAccount, Listener, ShoeAccount
+from services.audit.core.facts import CorrectionListener, CoupAccount, Listener, ShoeAccount
 
 
 @dataclass
@@ -22,6 +22,8 @@ class Verification:
     """Among the verified: coups that were void, their stakes returned."""
     discrepant: int = 0
     open: int = 0
+    corrected: int = 0
+    """Later results that were paid anew, verified or not."""
     outcomes: Counter[str] = field(default_factory=Counter)
     turnover: dict[str, Turnover] = field(default_factory=dict)
     """Money of all finished coups, by currency."""
@@ -84,15 +86,32 @@ class Tally:
         if self._listener is not None:
             self._listener.coup(account)
 
+    def correction(self, before: CoupAccount, after: CoupAccount) -> None:
+        """What was counted of a coup counts no more, and what it comes to now does."""
+        result = self._result
+        result.corrected += 1
+        if after.verdict == "discrepancy" and before.verdict == "verified":
+            result.verified, result.discrepant = result.verified - 1, result.discrepant + 1
+        result.void += (after.status == "void" and after.verdict == "verified") - (
+            before.status == "void" and before.verdict == "verified"
+        )
+        for account, sign in ((before, -1), (after, 1)):
+            if account.status == "settled" and account.outcome is not None:
+                result.outcomes[account.outcome] += sign
+            for row in account.turnover:
+                result.turnover[row.currency] = _sum(result.turnover.get(row.currency), row, sign)
+        if isinstance(self._listener, CorrectionListener):
+            self._listener.correction(before, after)
 
-def _sum(so_far: Turnover | None, row: Turnover) -> Turnover:
+
+def _sum(so_far: Turnover | None, row: Turnover, sign: int = 1) -> Turnover:
     if so_far is None:
         return row
     return row.model_copy(
         update={
-            "staked": so_far.staked + row.staked,
-            "returned": so_far.returned + row.returned,
-            "commission": so_far.commission + row.commission,
+            "staked": so_far.staked + sign * row.staked,
+            "returned": so_far.returned + sign * row.returned,
+            "commission": so_far.commission + sign * row.commission,
         }
     )
 

@@ -12,6 +12,7 @@ Nothing is written, and memory does not grow with the number of coups.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 from heapq import merge
 from itertools import chain
@@ -27,7 +28,8 @@ from services.audit import store
 from services.audit.core.bytework import links_of, place_records
 from services.audit.core.facts import Listener
 from services.audit.core.integrity import BUS, Difference, Head, compare
-from services.audit.core.verifier import Verifier
+from services.audit.core.state import CoupKey
+from services.audit.core.verifier import Verifier, corrected_by
 from services.audit.damage import Damaged, numbered, read, reading
 from services.audit.places import Places, open_places
 from services.audit.service import MET_ON_THE_BUS
@@ -41,6 +43,9 @@ from services.runtime.topics import key_of, topic_of
 
 FINDINGS_KEPT: Final = 1_000
 """So many findings are kept in full; all are counted."""
+
+_CORRECTS: Final = b'"corrects":{'
+"""What stands in an event that corrects a result, and in few others."""
 
 T = TypeVar("T")
 
@@ -74,7 +79,9 @@ class _Run:
         self._names, self._bus_name = places.names, places.bus_name
         self._progress = progress
         self.result = Verification()
-        self._verifier = Verifier(Tally(self.result, listener))
+        self._corrected: set[CoupKey] = set()
+        """Coups whose results game corrected, which the first pass comes to know."""
+        self._verifier = Verifier(Tally(self.result, listener), corrected=self._corrected.__contains__)
         self._heads: dict[str, StreamHead] = {}
         self._streams: list[str] = []
         self._not_as_written: set[str] = set()
@@ -146,14 +153,26 @@ class _Run:
     def _stored(self, producer: str, stream: str) -> Iterator[tuple[int, bytes]] | None:
         if not self._stores:
             return None
-        return self._counted(numbered(self._names[producer], read_stream(self._stores[producer], stream)))
+        events = numbered(self._names[producer], read_stream(self._stores[producer], stream))
+        return self._counted(self._looked_at(stream, events))
 
     def _published(self, stream: str) -> Iterator[tuple[int, bytes]] | None:
         if self._bus_name in self._unreadable:
             return None
         records = read(self._bus_name, self._bus.read(topic_of(stream), key_of(stream)))
-        placed = place_records(stream, (each.body for each in records))
+        placed = self._looked_at(stream, place_records(stream, (each.body for each in records)))
         return placed if self._stores else self._counted(placed)
+
+    def _looked_at(self, stream: str, events: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
+        """The same events; corrections among them are remembered, for the second pass."""
+        return map(self._look, events) if stream.startswith("game/") else events
+
+    def _look(self, event: tuple[int, bytes]) -> tuple[int, bytes]:
+        if _CORRECTS in event[1]:
+            with suppress(DecodeError):
+                if (key := corrected_by(decode(event[1]).data)) is not None:
+                    self._corrected.add(key)
+        return event
 
     def _evidence(self, stream: str) -> Iterator[tuple[int, str]] | None:
         if not self._has_record:

@@ -120,9 +120,12 @@ def _app(name: Name, writer: Writer[Any], reader: Engine) -> FastAPI:
 
         return game_app(writer, reader)
     if name == "wallet":
+        from services.runtime.callers import Authenticator
+        from services.runtime.operators import Operators
         from services.wallet.api import wallet_app
 
-        return wallet_app(writer, reader)
+        authenticator = Authenticator(Operators.open(settings()), SystemClock())
+        return wallet_app(writer, reader, authenticator, SystemClock())
     from services.audit.api import audit_app
 
     return audit_app(writer, reader)

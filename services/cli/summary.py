@@ -7,6 +7,7 @@ from fractions import Fraction
 from rich.console import Console
 from rich.table import Table
 
+from schemas.chart import chart
 from schemas.house import House
 from schemas.money import exponent_of, format_amount, format_units
 from services.audit.verification import Verification
@@ -68,18 +69,8 @@ def print_money(result: Verification) -> None:
     console.print(_trial_balance(result))
 
 
-_LEDGER = {
-    "1030": "deposits received (PSP clearing)",
-    "2010": "players' cash",
-    "2030": "bets in play",
-    "4010": "gaming win, Player",
-    "4011": "gaming win, Banker",
-    "4012": "gaming win, Tie",
-    "4020": "commission",
-}
-
-
 def _trial_balance(result: Verification) -> Table:
+    accounts = chart()
     table = Table(title="Trial balance", title_justify="left")
     for column in ("account", "", "debit", "credit", ""):
         table.add_column(column, justify="right" if column in ("debit", "credit") else "left")
@@ -92,7 +83,7 @@ def _trial_balance(result: Verification) -> Table:
             debits, credits_ = debits + max(amount, 0), credits_ + max(-amount, 0)
             table.add_row(
                 ledger,
-                _LEDGER.get(ledger, ""),
+                accounts[ledger].name if ledger in accounts else "",
                 format_amount(amount, currency) if amount > 0 else "",
                 format_amount(-amount, currency) if amount < 0 else "",
                 currency,
@@ -127,6 +118,8 @@ def print_findings(result: Verification, where: Console) -> None:
 def print_verdict(result: Verification) -> None:
     """One sentence."""
     coups = f"{result.verified:,} of {result.verified + result.discrepant:,} coups verified"
+    if result.corrected:
+        coups += f", {result.corrected:,} {'correction' if result.corrected == 1 else 'corrections'}"
     if result.open:
         coups += f", {result.open:,} still open"
     chain = f"{result.events:,} events in {result.streams} streams without a gap, hash chains intact"

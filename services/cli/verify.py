@@ -15,7 +15,7 @@ from rich.table import Table
 from schemas.events.audit import DiscrepancyFound
 from schemas.house import House
 from schemas.money import format_units
-from services.audit.core.facts import CoupAccount, Listener, ShoeAccount
+from services.audit.core.facts import CorrectionListener, CoupAccount, Listener, ShoeAccount
 from services.audit.places import NothingToVerify
 from services.audit.verification import Verification
 from services.audit.verify import verify as verify_installation
@@ -94,6 +94,11 @@ class Listeners:
         for each in self._listeners:
             each.coup(account)
 
+    def correction(self, before: CoupAccount, after: CoupAccount) -> None:
+        for each in self._listeners:
+            if isinstance(each, CorrectionListener):
+                each.correction(before, after)
+
 
 class _Lines:
     """A line a coup: at once if they were asked for, at the end if there are few enough to look at."""
@@ -115,8 +120,9 @@ class _Lines:
         if account.player_total is not None:
             result = f"{account.player_total}-{account.banker_total} {result}"
         money = account.turnover
+        version = f" v{account.version}" if account.version > 1 else ""
         line = (
-            f"{account.table} {account.shoe}/{account.coup}",
+            f"{account.table} {account.shoe}/{account.coup}{version}",
             " ".join(account.player),
             " ".join(account.banker),
             result,
@@ -129,6 +135,13 @@ class _Lines:
         if self._shown:
             console.print("  ".join(cell.replace("\n", "+") for cell in line), markup=False, soft_wrap=True)
             return
+        self._keep(line)
+
+    def correction(self, before: CoupAccount, after: CoupAccount) -> None:
+        """Another line, after those of the coups before it."""
+        self.coup(after)
+
+    def _keep(self, line: tuple[str, ...]) -> None:
         self._kept.append(line)
         if len(self._kept) > _LINES_BY_THEMSELVES_MAX:
             self._kept.clear()
@@ -159,11 +172,19 @@ class _Details:
         """A coup names its shoe."""
 
     def coup(self, account: CoupAccount) -> None:
+        self._write(account)
+
+    def correction(self, before: CoupAccount, after: CoupAccount) -> None:
+        """Another row, with the next version."""
+        self._write(after)
+
+    def _write(self, account: CoupAccount) -> None:
         row = {
             "operator": account.operator,
             "table": account.table,
             "shoe": account.shoe,
             "coup": account.coup,
+            "version": account.version,
             "house": account.house,
             "status": account.status,
             "player": list(account.player),
@@ -204,6 +225,7 @@ def document(result: Verification) -> dict[str, Any]:
             "discrepancy": result.discrepant,
             "open": result.open,
         },
+        "corrections": result.corrected,
         "outcomes": {outcome: result.outcomes[outcome] for outcome in ("banker", "player", "tie")},
         "bets": result.bets,
         "refused_bets": result.refused_bets,

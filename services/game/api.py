@@ -10,14 +10,15 @@ from __future__ import annotations
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import FastAPI
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from sqlalchemy import Engine
 
 from schemas.cards import Card, parse_card
-from schemas.commands import (
+from schemas.commands.game import (
     CloseBetting,
     CloseTable,
     CommitShoe,
+    CorrectCoup,
     EndShoe,
     GameCommand,
     LeaveSeat,
@@ -28,11 +29,11 @@ from schemas.commands import (
     TakeSeat,
     VoidCoup,
 )
-from schemas.events.base import CoupNumber, Name, OperatorName, Seat
+from schemas.events.base import CoupNumber, Name, OperatorName, Seat, game_stream
 from schemas.house import House, HouseError, parse_house, shipped_houses
 from schemas.refusal import Refusal
 from services.game import store
-from services.game.core.state import CoupKey, EndedCoup, Table, TableKey
+from services.game.core.state import CoupKey, EndedCoup, Result, Table, TableKey
 from services.runtime.http import ask, service_app
 from services.runtime.writer import Writer
 
@@ -76,6 +77,17 @@ class OpenCoupBody(_Body):
     dealer_seat: Seat | None = None
     dealer: Name | None = None
     video: str | None = Field(max_length=512, default=None)
+
+
+class CorrectCoupBody(_Body):
+    """A concluded coup, and all of its cards as they lay, in dealing order. Approver is not who asks."""
+
+    shoe: Name
+    coup: CoupNumber
+    cards: list[str] = Field(max_length=_CARDS_MAX, examples=[["9S", "8H", "KS", "10H"]])
+    reason: Annotated[str, StringConstraints(min_length=1, max_length=200)]
+    initiator: Annotated[str, StringConstraints(min_length=1, max_length=128)]
+    approver: Annotated[str, StringConstraints(min_length=1, max_length=128)]
 
 
 def game_app(writer: Writer[GameCommand], reader: Engine) -> FastAPI:
@@ -164,8 +176,23 @@ def _coup_routes(app: FastAPI, writer: Writer[GameCommand]) -> None:
 
     @app.post("/v1/coups/void", tags=["coups"])
     async def void_coup(body: VoidCoup) -> dict[str, Any]:
-        """The open coup does not count: every stake goes back."""
+        """The coup does not count: every stake goes back. If it has a result, two people must say so."""
         return await _done(writer, body)
+
+    @app.post("/v1/coups/correct", tags=["coups"])
+    async def correct_coup(body: CorrectCoupBody) -> dict[str, Any]:
+        """The coup had another result, which is worked out from these cards: it is paid anew."""
+        command = CorrectCoup(
+            operator=body.operator,
+            table=body.table,
+            shoe=body.shoe,
+            coup=body.coup,
+            cards=_cards(body.cards),
+            reason=body.reason,
+            initiator=body.initiator,
+            approver=body.approver,
+        )
+        return await _done(writer, command)
 
 
 def _queries(app: FastAPI, reader: Engine) -> None:
@@ -180,7 +207,7 @@ def _queries(app: FastAPI, reader: Engine) -> None:
 
     @app.get("/v1/coups/{operator}/{table}/{shoe}/{coup}", tags=["coups"])
     def coup_result(operator: str, table: str, shoe: str, coup: CoupNumber) -> dict[str, Any]:
-        """A coup that is over: its cards and outcome, or that it is void."""
+        """A coup that is over: cards and outcome in force, or that it is void; and what was said before."""
         key = CoupKey(operator, table, shoe, coup)
         with reader.connect() as db:
             ended = store.find_coups(db, [key]).get(key)
@@ -246,8 +273,7 @@ def _table_document(table: Table) -> dict[str, Any]:
 
 
 def _coup_document(key: CoupKey, coup: EndedCoup) -> dict[str, Any]:
-    """A void coup's recorded cards were never dealt, and are not shown."""
-    dealt = coup.status == "concluded"
+    """Cards that were recorded and never dealt, because the coup is void, are not shown."""
     return {
         "operator": key.operator,
         "table": key.table,
@@ -256,8 +282,26 @@ def _coup_document(key: CoupKey, coup: EndedCoup) -> dict[str, Any]:
         "status": coup.status,
         "house_number": coup.house_number,
         "dealer_seat": coup.dealer_seat,
-        "cards": list(coup.cards) if dealt else [],
+        "cards": list(coup.in_force.cards),
         "outcome": coup.outcome,
         "player_total": coup.player_total,
         "banker_total": coup.banker_total,
+        "version": coup.in_force.version,
+        "history": [_result_document(key, result) for result in coup.results],
+    }
+
+
+def _result_document(key: CoupKey, result: Result) -> dict[str, Any]:
+    """What was said of the coup, once, and by which event."""
+    return {
+        "version": result.version,
+        "event": f"{game_stream(key.operator, key.table)}/{result.sequence}",
+        "status": "voided" if result.outcome is None else "concluded",
+        "cards": list(result.cards),
+        "outcome": result.outcome,
+        "player_total": result.player_total,
+        "banker_total": result.banker_total,
+        "reason": result.reason,
+        "initiator": result.initiator,
+        "approver": result.approver,
     }

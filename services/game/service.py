@@ -8,7 +8,11 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from schemas.commands import CommitShoe, GameCommand, VoidOverdue
+from schemas.commands.game import (
+    CommitShoe,
+    GameCommand,
+    VoidOverdue,
+)
 from schemas.envelope import Recorded, UnknownType
 from schemas.events.base import Payload, TablePayload, game_stream
 from schemas.events.game import HouseSet
@@ -57,6 +61,8 @@ class GameService:
         if coups:
             ended = store.find_coups(db, coups)
             state.known_coups.update((key, ended.get(key)) for key in coups)
+        for command in commands:
+            state.known_houses.update(store.find_houses(db, core.needs_houses(state, command)))
 
     def react(self, event: Recorded[Any]) -> Sequence[Payload]:
         return core.react(self.state, event)

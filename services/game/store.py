@@ -20,6 +20,8 @@ from services.game.core.state import (
     CoupKey,
     EndedCoup,
     GameState,
+    HouseKey,
+    Result,
     Shoe,
     ShoeKey,
     Table,
@@ -79,6 +81,13 @@ class CoupRow(SQLModel, table=True):
     outcome: str | None = None
     player_total: int | None = None
     banker_total: int | None = None
+    version: int = Field(default=1, sa_column_kwargs={"server_default": "1"})
+    """Of what is in force; what stands before it here."""
+    sequence: int | None = Field(default=None, sa_type=sa.BigInteger)
+    """The event that said so: its place in the stream of the table, and its hash."""
+    hash: str | None = Field(default=None, max_length=64)
+    results: str | None = None
+    """Where something else was in force before: all of it, as JSON."""
 
 
 class UndealtSeedRow(SQLModel, table=True):
@@ -128,6 +137,7 @@ ACCESS: Final = Access(
 
 _TABLES: Final = TypeAdapter(Table)
 _SHOES: Final = TypeAdapter(Shoe)
+_RESULTS: Final = TypeAdapter(tuple[Result, ...])
 _TABLES_APART: Final = TypeAdapter(dict[str, Any])
 _HOUSES_APART: Final = {"house", "opened_with"}
 _SHOE_LOOKUP: Final = Lookup(_SHOE, "operator", "table_name", "shoe")
@@ -203,12 +213,33 @@ def find_coups(db: Connection, keys: Iterable[CoupKey]) -> dict[CoupKey, EndedCo
             cards=tuple(row.cards.split()),
             dealer_seat=row.dealer_seat,
             house_number=row.house_number,
-            outcome=row.outcome,
-            player_total=row.player_total,
-            banker_total=row.banker_total,
+            results=_results_of_row(row),
         )
         for row in _COUP_LOOKUP.find(db, keys)
     }
+
+
+def _results_of_row(row: Any) -> tuple[Result, ...]:
+    """All that was said of a coup. Almost always that is one result, and then the row itself says it."""
+    if row.results is not None:
+        return _RESULTS.validate_json(row.results)
+    cards = tuple(row.cards.split()) if row.status == "concluded" else ()
+    return (
+        Result(
+            row.version,
+            row.sequence,
+            row.hash,
+            cards,
+            row.outcome,
+            row.player_total,
+            row.banker_total,
+        ),
+    )
+
+
+def find_houses(db: Connection, keys: Iterable[HouseKey]) -> dict[HouseKey, House]:
+    """The houses among these keys that there are."""
+    return {key: house for key in keys if (house := find_house(db, *key)) is not None}
 
 
 def find_house(db: Connection, operator: str, table: str, number: int) -> House | None:
@@ -259,6 +290,10 @@ def _coup_row(key: CoupKey, coup: EndedCoup) -> dict[str, Any]:
         "outcome": coup.outcome,
         "player_total": coup.player_total,
         "banker_total": coup.banker_total,
+        "version": coup.in_force.version,
+        "sequence": coup.in_force.sequence,
+        "hash": coup.in_force.hash,
+        "results": _RESULTS.dump_json(coup.results).decode() if len(coup.results) > 1 else None,
     }
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from schemas.commands import GameCommand
+from schemas.commands.game import (
+    GameCommand,
+)
 from services.game.service import GameService
 from services.runtime.installation import Installation
 from services.runtime.ports import Bus, Clock, Ids, Rng

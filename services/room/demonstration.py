@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import count
 
-from schemas.commands import VoidCoup
+from schemas.commands.game import (
+    VoidCoup,
+)
 from schemas.house import House
 from services.room.room import Room
 from services.room.tables import Plan, VirtualTable, play

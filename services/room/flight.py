@@ -10,7 +10,14 @@ from concurrent.futures import Future
 from enum import StrEnum
 from typing import Any, Final
 
-from schemas.commands import CloseBetting, GameCommand, OpenCoup, PlaceBet
+from schemas.commands.game import (
+    CloseBetting,
+    GameCommand,
+    OpenCoup,
+)
+from schemas.commands.wallet import (
+    PlaceBet,
+)
 from schemas.refusal import Refusal
 from services.room.room import Room
 from services.wallet.core.state import CoupKey

@@ -17,7 +17,16 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import IO, Any, Final
 
-from schemas.commands import Deposit, GameCommand, OpenCoup, OpenTable, PlaceBet, SetHouse
+from schemas.commands.game import (
+    GameCommand,
+    OpenCoup,
+    OpenTable,
+    SetHouse,
+)
+from schemas.commands.wallet import (
+    Deposit,
+    PlaceBet,
+)
 from schemas.house import House, shipped_houses
 from schemas.refusal import Refusal
 from services.room.flight import CoupFlight, Stage, refusal_of

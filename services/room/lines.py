@@ -14,9 +14,11 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from schemas.cards import Card, parse_card
-from schemas.commands import AccountReference
+from schemas.commands.wallet import (
+    AccountReference,
+)
+from schemas.events.accounts import TransactionId
 from schemas.events.base import CoupNumber, Name, Seat
-from schemas.events.wallet import TransactionId
 from schemas.house import House
 from schemas.money import MoneyError, parse_amount
 

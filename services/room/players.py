@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from schemas.commands import Deposit, PlaceBet
+from schemas.commands.wallet import (
+    Deposit,
+    PlaceBet,
+)
 from services.room.room import Room
 from services.runtime.ports_system import SeededRng
 

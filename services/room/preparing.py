@@ -10,7 +10,7 @@ from services.game.store import ACCESS as GAME
 from services.runtime.bus.kafka.topics import Topic, create_topics
 from services.runtime.installation import Installation
 from services.runtime.prepare import prepare
-from services.wallet.store import ACCESS as WALLET
+from services.wallet.tables import ACCESS as WALLET
 
 ACCESS: Final = {"game": GAME, "wallet": WALLET, "audit": AUDIT}
 """What each service may do with the tables of its database."""

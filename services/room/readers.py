@@ -13,12 +13,14 @@ from services.game import store as game_store
 from services.game.core.state import Table, TableKey
 from services.runtime.store import is_all_published, read_heads
 from services.runtime.tables import InboxRow, table_of
+from services.wallet import queries as wallet_queries
 from services.wallet import store as wallet_store
 from services.wallet.core.state import CoupKey
+from services.wallet.tables import COUP
 
 _OVER: Final = frozenset({"settled", "returned"})
 _TABLE: Final = table_of(game_store.TableRow)
-_COUP: Final = table_of(wallet_store.CoupRow)
+_COUP: Final = COUP
 _INBOX: Final = table_of(InboxRow)
 
 
@@ -32,7 +34,7 @@ def find_accounts(wallet: Connection, operator: str, references: Sequence[str]) 
 def find_cash(wallet: Connection, operator: str, references: Sequence[str], currency: str) -> dict[str, int]:
     """Minor units that each account has in cash."""
     with wallet.begin():
-        balances = {each: wallet_store.balances_of(wallet, operator, each) for each in references}
+        balances = {each: wallet_queries.balances_of(wallet, operator, each) for each in references}
     return {
         reference: sum(parse_amount(row["cash"], currency) for row in rows if row["currency"] == currency)
         for reference, rows in balances.items()

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from schemas.commands.wallet import Deposit, PlaceBet
 from services.game import store as game_store
 from services.game.core.state import CoupKey as GameCoupKey
 from services.room.lines import CoupLine, DepositLine, LineError
 from services.room.room import Room
+from services.wallet import queries as wallet_queries
 from services.wallet import store as wallet_store
-from services.wallet.core.betting import conflicting_fields
-from services.wallet.core.evolve import bet_content, deposit_content
+from services.wallet.core.operations import differing_fields
 from services.wallet.core.state import CoupKey, Transaction, TransactionKey
 
 _Known = Mapping[tuple[str, str], Transaction]
@@ -34,7 +35,14 @@ class Records:
             LineError: it does.
         """
         known = self._transactions([(line.account, line.tx)]).get((line.account, line.tx))
-        _refuse_conflict(known, deposit_content(line.currency, line.amount), "")
+        command = Deposit(
+            operator=self._operator,
+            account=line.account,
+            tx=line.tx,
+            currency=line.currency,
+            amount=line.amount,
+        )
+        _refuse_conflict(known, command, "")
 
     def check_coup(self, line: CoupLine) -> bool:
         """Whether the coup is over and paid already, with these very cards and bets.
@@ -47,8 +55,19 @@ class Records:
         ended = self._is_over(line, key)
         known = self._transactions([(bet.account, bet.tx) for bet in line.bets])
         for bet in line.bets:
-            content = bet_content(key, seat=bet.seat, spot=bet.spot, currency=bet.currency, stake=bet.stake)
-            _refuse_conflict(known.get((bet.account, bet.tx)), content, f"bets[{bet.index}].")
+            command = PlaceBet(
+                operator=self._operator,
+                account=bet.account,
+                tx=bet.tx,
+                table=line.table,
+                shoe=line.shoe,
+                coup=line.coup,
+                seat=bet.seat,
+                spot=bet.spot,
+                currency=bet.currency,
+                stake=bet.stake,
+            )
+            _refuse_conflict(known.get((bet.account, bet.tx)), command, f"bets[{bet.index}].")
         return ended and self._is_paid(line, key, known)
 
     def _transactions(self, asked: Sequence[tuple[str, str]]) -> _Known:
@@ -60,7 +79,7 @@ class Records:
                 for account, tx in asked
                 if (self._operator, account) in ids
             }
-            found = wallet_store.find_transactions(db, keys)
+            found = wallet_store.find_transactions(db, self._room.settings.shard, keys)
         return {keys[key]: transaction for key, transaction in found.items()}
 
     def _is_over(self, line: CoupLine, key: CoupKey) -> bool:
@@ -83,7 +102,7 @@ class Records:
         db = self._room.wallet_reader
         with db.begin():
             phase = wallet_store.find_coups(db, [key]).get(key, ("open", 0))[0]
-            recorded = wallet_store.bets_of_coup(db, key)
+            recorded = wallet_queries.bets_of_coup(db, key)
         which = f"coup {line.coup} of shoe {line.shoe!r}"
         for bet in line.bets:
             if (bet.account, bet.tx) not in known:
@@ -94,11 +113,11 @@ class Records:
         return phase != "sealed"
 
 
-def _refuse_conflict(known: Transaction | None, content: dict[str, str | int | None], path: str) -> None:
+def _refuse_conflict(known: Transaction | None, command: Deposit | PlaceBet, path: str) -> None:
     if known is None:
         return
-    differing = conflicting_fields(known.content, content)
+    differing = differing_fields(known.event, command)
     if differing:
         name = "tx" if differing[0] in ("operation", "table", "shoe", "coup") else differing[0]
-        words = f"transaction {known.key.tx!r} was used before with another {', '.join(differing)}"
+        words = f"transaction {command.tx!r} was used before with another {', '.join(differing)}"
         raise LineError(path + name, words)

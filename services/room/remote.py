@@ -15,21 +15,23 @@ from typing import Any, Final, Generic, TypeVar
 
 from sqlalchemy import Connection
 
-from schemas.commands import (
+from schemas.commands.game import (
     CloseBetting,
     CloseTable,
     CommitShoe,
-    Deposit,
     EndShoe,
     GameCommand,
     LeaveSeat,
     LoadShoe,
     OpenCoup,
     OpenTable,
-    PlaceBet,
     SetHouse,
     TakeSeat,
     VoidCoup,
+)
+from schemas.commands.wallet import (
+    Deposit,
+    PlaceBet,
     WalletCommand,
 )
 from schemas.money import format_amount

@@ -9,7 +9,12 @@ from typing import Any, Protocol, TypeVar
 
 from sqlalchemy import Connection
 
-from schemas.commands import GameCommand, WalletCommand
+from schemas.commands.game import (
+    GameCommand,
+)
+from schemas.commands.wallet import (
+    WalletCommand,
+)
 from services.game.core.state import Table
 from services.runtime.settings import Settings
 from services.wallet.core.state import CoupKey

@@ -10,9 +10,8 @@ from schemas.money import format_units
 from services.game import store as game_store
 from services.game.core.state import CoupKey as GameCoupKey
 from services.room.room import Room
-from services.wallet import store as wallet_store
 from services.wallet.core.state import CoupKey
-from services.wallet.store import BetRecord
+from services.wallet.queries import BetRecord, bets_of_coup
 
 COLUMNS: Final = (
     "table",
@@ -46,7 +45,7 @@ class SettlementsFile:
         """
         places = {each: place for place, each in reversed(list(enumerate(order)))}
         with room.wallet_reader.begin():
-            bets = wallet_store.bets_of_coup(room.wallet_reader, key)
+            bets = bets_of_coup(room.wallet_reader, key)
         bets = sorted(bets, key=lambda bet: places.get((bet.account, bet.tx), len(order)))
         with room.game_reader.begin():
             ended = game_store.find_coups(room.game_reader, [GameCoupKey(*key)])[GameCoupKey(*key)]

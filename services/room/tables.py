@@ -7,7 +7,13 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Final
 
-from schemas.commands import CommitShoe, LoadShoe, OpenCoup, OpenTable, TakeSeat
+from schemas.commands.game import (
+    CommitShoe,
+    LoadShoe,
+    OpenCoup,
+    OpenTable,
+    TakeSeat,
+)
 from schemas.house import House, Shuffle
 from services.game.core.state import Table
 from services.room.flight import CoupFlight

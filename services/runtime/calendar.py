@@ -8,7 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
+from typing import Protocol
 from zoneinfo import ZoneInfo
+
+
+class Calendars(Protocol):
+    """Everybody's gaming days: each operator has his own zone and cut-off."""
+
+    def of(self, operator: str) -> GamingCalendar:
+        """The gaming days of an operator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +25,11 @@ class GamingCalendar:
 
     zone: str = "UTC"
     cut_off: time = time(6)
+
+    def of(self, operator: str) -> GamingCalendar:
+        """These gaming days, where all operators have the same."""
+        del operator
+        return self
 
     def day(self, moment: datetime) -> date:
         """The gaming day of an aware moment; on the days the clocks change it has 23 or 25 hours."""

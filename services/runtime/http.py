@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
 from schemas.refusal import Refusal
@@ -26,10 +27,41 @@ log = logging.getLogger(__name__)
 
 _STATUS: Final[Mapping[str, int]] = {
     "TEMPORARY": 503,
+    "BAD_SIGNATURE": 401,
+    "TOKEN_INVALID": 401,
+    "TOKEN_EXPIRED": 401,
+    "FORBIDDEN": 403,
+    "TOO_LARGE": 413,
+    "RATE_LIMITED": 429,
+    "OPERATOR_STOPPED": 423,
+    "READ_ONLY": 503,
     "INVALID_REQUEST": 400,
     "NOT_FOUND": 404,
     "METHOD_NOT_ALLOWED": 405,
     "IDEMPOTENCY_CONFLICT": 409,
+    "IN_PROGRESS": 503,
+    "BET_SEALED": 409,
+    "BET_ALREADY_SETTLED": 409,
+    "ALREADY_ROLLED_BACK": 409,
+    "BET_CANCELLED": 409,
+    "BET_NOT_FOUND": 404,
+    "ACCOUNT_LOCKED": 423,
+    "SELF_EXCLUDED": 423,
+    "FOUR_EYES": 403,
+    "WITHDRAWAL_UNKNOWN": 404,
+    "WITHDRAWAL_STATE": 409,
+    "HOLD_UNKNOWN": 404,
+    "GRANT_UNKNOWN": 404,
+    "ADJUSTMENT_UNKNOWN": 404,
+    "CALL_UNKNOWN": 404,
+    "NOTHING_OWED": 404,
+    "SEAMLESS": 409,
+    "OPERATOR_REFUSED": 422,
+    "DEBIT_UNKNOWN": 409,
+    "NOTHING_TO_CORRECT": 409,
+    "CORRECTION_SUPERSEDED": 409,
+    "COUP_NOT_CONCLUDED": 409,
+    "COUP_VOID": 409,
     "SHOE_KNOWN": 409,
     "SHOE_IN_PLAY": 409,
     "SHOE_ENDED": 409,
@@ -50,7 +82,9 @@ _STATUS: Final[Mapping[str, int]] = {
     "TABLE_UNKNOWN": 404,
     "ACCOUNT_UNKNOWN": 404,
 }
-_RETRYABLE: Final = frozenset({"TEMPORARY", "COUP_UNKNOWN", "TABLE_BUSY", "RESULT_UNKNOWN"})
+_RETRYABLE: Final = frozenset({
+    "TEMPORARY", "COUP_UNKNOWN", "TABLE_BUSY", "RESULT_UNKNOWN", "RATE_LIMITED", "READ_ONLY",
+})  # fmt: skip
 _PATIENCE_SECONDS: float = 5.0
 _STUCK_SECONDS: float = 60.0
 """A service that looks alive and does nothing for so long, though there is something to do, is not ready."""
@@ -59,22 +93,36 @@ _PROBLEM: Final = "application/problem+json"
 
 def problem(code: str, field: str, words: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
     """An RFC 9457 problem document with our code, the field, and whether to send the same again."""
-    status = _STATUS.get(code, 422)
-    retryable = code in _RETRYABLE
+    body = problem_body(code, field, words)
+    status: int = body["status"]
     return JSONResponse(
-        {
-            "type": "about:blank",
-            "title": code.replace("_", " ").capitalize(),
-            "status": status,
-            "detail": words,
-            "code": code,
-            "field": field or None,
-            "retryable": retryable,
-        },
+        body,
         status_code=status,
         media_type=_PROBLEM,
         headers={**(headers or {}), **({"Retry-After": "1"} if status == 503 else {})},
     )
+
+
+def problem_body(code: str, field: str, words: str) -> dict[str, Any]:
+    """The problem document itself."""
+    return {
+        "type": "about:blank",
+        "title": code.replace("_", " ").capitalize(),
+        "status": _STATUS.get(code, 422),
+        "detail": words,
+        "code": code,
+        "field": field or None,
+        "retryable": code in _RETRYABLE,
+    }
+
+
+def invalid(error: RequestValidationError | ValidationError, before: int = 1) -> JSONResponse:
+    """The problem document of a request that does not validate. ``before``: how deep its body lies."""
+    first = error.errors()[0]
+    # A body that is no JSON at all has a place in it instead of a field.
+    loc = () if first["type"] == "json_invalid" else first["loc"][before:]
+    field = ".".join(str(key) for key in loc)
+    return problem("INVALID", field, str(first["msg"]).removeprefix("Value error, "))
 
 
 def service_app(writer: Writer[Any], title: str, description: str) -> FastAPI:
@@ -100,11 +148,7 @@ def service_app(writer: Writer[Any], title: str, description: str) -> FastAPI:
 
     @app.exception_handler(RequestValidationError)
     async def _invalid(_: Request, error: RequestValidationError) -> Response:
-        first = error.errors()[0]
-        # A body that is no JSON at all has a place in it instead of a field.
-        loc = () if first["type"] == "json_invalid" else first["loc"][1:]
-        field = ".".join(str(key) for key in loc)
-        return problem("INVALID", field, str(first["msg"]).removeprefix("Value error, "))
+        return invalid(error)
 
     @app.exception_handler(HTTPException)
     async def _no_such_route(_: Request, error: HTTPException) -> Response:
@@ -152,3 +196,25 @@ async def ask(writer: Writer[C], command: C) -> Any:
     except TimeoutError:
         words = f"no answer in {_PATIENCE_SECONDS:g} s: the outcome is unknown, ask again with the same id"
         raise Refusal("TEMPORARY", "", words) from None
+
+
+async def ask_all(writer: Writer[C], commands: Sequence[C]) -> list[Any]:
+    """Submit commands that follow one another, and wait until all are committed.
+
+    A command that was refused has its ``Refusal`` in place of an answer.
+    """
+    if not commands:
+        return []
+    futures = [asyncio.wrap_future(each) for each in writer.submit_all(commands)]
+    done, _ = await asyncio.wait(futures, timeout=_PATIENCE_SECONDS)
+    words = f"no answer in {_PATIENCE_SECONDS:g} s: the outcome is unknown, ask again with the same id"
+    return [_result(each) if each in done else Refusal("TEMPORARY", "", words) for each in futures]
+
+
+def _result(future: asyncio.Future[Any]) -> Any:
+    error = future.exception()
+    if error is None:
+        return future.result()
+    if isinstance(error, Refusal):
+        return error
+    raise error

@@ -28,7 +28,16 @@ class Lookup:
         self._encoders = [encoder_of(table.c[column]) for column in columns]
 
     def find(self, db: Connection, keys: Iterable[Sequence[Any]]) -> Iterator[sa.Row[Any]]:
-        """The rows that there are, in no order. Keys may repeat; a row comes once."""
+        """The rows that there are, in no order. Keys may repeat; a row comes once, and a key has one row."""
+        seen = set()
+        for found in self.find_all(db, keys):
+            identity = tuple(getattr(found, column) for column in self._columns)
+            if identity not in seen:
+                seen.add(identity)
+                yield found
+
+    def find_all(self, db: Connection, keys: Iterable[Sequence[Any]]) -> Iterator[sa.Row[Any]]:
+        """All rows that there are, in no order, where a key may have several. Keys may repeat."""
         wanted = list(dict.fromkeys(map(tuple, keys)))
         if db.dialect.name == "postgresql":
             if wanted:
@@ -36,18 +45,13 @@ class Lookup:
             return
         for start in range(0, len(wanted), _KEYS_MAX):
             some = wanted[start : start + _KEYS_MAX]
-            # Statements for 1, 2, 4, … keys are few enough to be kept; the last key fills up.
+            # Statements for 1, 2, 4, … keys are few enough to be kept; keys of nothing fill up.
             size = 1 << (len(some) - 1).bit_length()
-            filled = some + [some[-1]] * (size - len(some))
+            filled = some + [(None,) * len(self._columns)] * (size - len(some))
             values = {
                 f"k{row}_{place}": value for row, key in enumerate(filled) for place, value in enumerate(key)
             }
-            seen = set()
-            for found in db.execute(self._query(size), values):
-                identity = tuple(getattr(found, column) for column in self._columns)
-                if identity not in seen:
-                    seen.add(identity)
-                    yield found
+            yield from db.execute(self._query(size), values)
 
     def _find_by_arrays(self, db: Connection, wanted: Sequence[tuple[Any, ...]]) -> Iterator[sa.Row[Any]]:
         if self._arrays is None:

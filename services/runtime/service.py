@@ -7,8 +7,8 @@ every event that this made, and ``save``. All of a batch is one database transac
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from sqlalchemy import Connection
 
@@ -78,3 +78,11 @@ class Service(Protocol[C]):
 
     def save(self, db: Connection) -> None:
         """Write to the tables what this batch changed in the state."""
+
+
+@runtime_checkable
+class Timed(Protocol):
+    """A service whose decisions depend on the time, which it is told and does not look up."""
+
+    def begin(self, now: str, day_of: Callable[[str], str]) -> None:
+        """A batch begins. ``now``: the time in its events; ``day_of``: an operator's gaming day in them."""

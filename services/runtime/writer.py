@@ -22,12 +22,12 @@ from sqlalchemy import Engine
 from schemas.envelope import Recorded, UnknownType, decode, encode
 from schemas.events.base import CoupPayload, Payload
 from schemas.refusal import Refusal
-from services.runtime.calendar import GamingCalendar, rfc3339
+from services.runtime.calendar import Calendars, GamingCalendar, rfc3339
 from services.runtime.inbox import Inbox, Verdict
 from services.runtime.metrics import WriterMetrics
 from services.runtime.ports import Bus, BusUnavailable, Clock, Delivery, Ids, TakenOver
 from services.runtime.relay import Relay
-from services.runtime.service import Service
+from services.runtime.service import Service, Timed
 from services.runtime.store import EventStore
 
 C = TypeVar("C")
@@ -78,12 +78,13 @@ class Writer(Generic[C]):
         *,
         clock: Clock,
         ids: Ids,
-        calendar: GamingCalendar | None = None,
+        calendar: Calendars | None = None,
         limits: Limits | None = None,
         group: str | None = None,
     ) -> None:
         """``group``: the name under which it reads the bus, where the service's own is not enough."""
         self.service = service
+        self._timed = service if isinstance(service, Timed) else None
         self.limits = limits or Limits()
         self.metrics = WriterMetrics(service.name, service.consumes)
         self.store = EventStore(engine)
@@ -120,6 +121,8 @@ class Writer(Generic[C]):
         self._unread: str | None = None
         self._idle_steps = 0
         self._made: list[Recorded[Any]] = []
+        self._days: dict[str, str] = {}
+        """The operators' gaming days in this batch."""
         self._heads: dict[str, tuple[int, str]] = {}
 
     # What others may call, from any thread.
@@ -144,6 +147,10 @@ class Writer(Generic[C]):
             self.metrics.commands["failed"].inc()
         self._wake.set()
         return asked.answer
+
+    def submit_all(self, commands: Sequence[C]) -> list[Future[Any]]:
+        """Queue commands, one behind the other. Each is answered by itself."""
+        return [self.submit(command) for command in commands]
 
     @property
     def seconds_without_progress(self) -> float:
@@ -196,7 +203,8 @@ class Writer(Generic[C]):
         started = perf_counter()
         deliveries = self._poll()
         self._take(asked)
-        asked += [_Asked(each, "overdue") for each in self.service.overdue(rfc3339(self._clock.now()))]
+        self._tell_time()
+        asked += [_Asked(each, "overdue") for each in self.service.overdue(self._time)]
         self._in_hand = len(deliveries) + len(asked)
         if deliveries or asked:
             self._idle_steps = 0
@@ -277,8 +285,6 @@ class Writer(Generic[C]):
     def _commit(self, deliveries: Sequence[Delivery], asked: list[_Asked[C]]) -> list[tuple[_Asked[C], Any]]:
         self._made.clear()
         self._heads.clear()
-        now = self._clock.now()
-        self._time, self._day = rfc3339(now), self._calendar.day(now).isoformat()
         with self.store.transaction() as db:
             events = self._admit(deliveries)
             self.service.prepare(db, [event for _, event in events], [each.command for each in asked])
@@ -362,7 +368,7 @@ class Writer(Generic[C]):
                 sequence=sequence + 1,
                 previous=previous,
                 time=self._time,
-                gamingday=self._day,
+                gamingday=self._day_of(payload.operator),
                 causationid=causation,
                 correlationid=_coup_of(payload) or correlation,
             )
@@ -370,6 +376,20 @@ class Writer(Generic[C]):
             events.append(event)
         self._heads.update(heads)
         return events
+
+    def _tell_time(self) -> None:
+        """One time for the whole batch."""
+        self._now = self._clock.now()
+        self._time = rfc3339(self._now)
+        self._days.clear()
+        if self._timed is not None:
+            self._timed.begin(self._time, self._day_of)
+
+    def _day_of(self, operator: str) -> str:
+        day = self._days.get(operator)
+        if day is None:
+            day = self._days[operator] = self._calendar.of(operator).day(self._now).isoformat()
+        return day
 
     def _append(self, events: Sequence[Recorded[Any]]) -> None:
         self._made += events

@@ -2,54 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import Connection
 
-from schemas.commands import Deposit, PlaceBet, RepairSettlement, WalletCommand
+from schemas.commands.wallet import (
+    AccountCommand,
+    Deposit,
+    ExpireHolds,
+    PlaceBet,
+    Refund,
+    RepairSettlement,
+    RollBack,
+    SetLimit,
+    WalletCommand,
+)
 from schemas.envelope import Recorded, UnknownType
+from schemas.events.accounts import TombstoneCreated, TransactionRefused
 from schemas.events.base import Payload, wallet_stream
 from schemas.events.game import (
     BettingClosed,
     CoupConcluded,
+    CoupCorrected,
     CoupOpened,
     CoupVoided,
     HouseSet,
+    SeatLeft,
+    ShoeEnded,
+    TableClosed,
     TableOpened,
 )
+from schemas.events.wallet import BetAccepted, BetRefused, CallAnswered, DebitRequested
 from schemas.refusal import Refusal
 from services.runtime.inbox import Irregularity
 from services.runtime.ports import Ids
-from services.wallet import store
-from services.wallet.core import betting
-from services.wallet.core.evolve import bet_content, coup_key, deposit_content, evolve, observe
-from services.wallet.core.state import Changes, CoupKey, TransactionKey, WalletState
+from services.wallet import played, store
+from services.wallet.core.deciding import decide, is_tombstone_of, transaction_key
+from services.wallet.core.evolve import evolve, observe
+from services.wallet.core.operations import differing_fields, operation_of
+from services.wallet.core.settling import coup_key, react
+from services.wallet.core.state import Changes, CoupKey, Policy, TransactionKey, WalletState
+
+_PLAYS_MAX: Final = 100_000
+"""Beyond so many players memory lets go of what they have played; it is looked up again."""
 
 
 @dataclass(frozen=True, slots=True)
-class DepositTaken:
-    """Answer to a deposit. ``replayed``: it had been taken before, nothing moved now."""
+class Answer:
+    """What became of a transaction."""
 
-    account: str
-    balance: int
-    """Player's cash in this currency right after the deposit, in minor units: a replay says the same."""
-    replayed: bool
-    current: int
-    """Player's cash now."""
-
-
-@dataclass(frozen=True, slots=True)
-class BetAnswer:
-    """Answer to a bet. ``code`` is ``OK``, or why it was refused for good."""
-
-    bet: str
-    account: str
+    operation: str
     code: str
+    """``OK``, ``TOMBSTONED``, ``IN_PROGRESS``, or why it was refused for good."""
+    field: str
+    """What was in the way, if it was refused."""
+    event: Payload
+    """The event that says it."""
     balance: int
-    """Player's cash in this currency right after the bet, in minor units: a replay says the same."""
+    """Player's cash in the event's currency right after it, in minor units: a replay says the same."""
     replayed: bool
+    """Whether it had been answered before, and nothing moved now."""
     current: int
     """Player's cash now."""
 
@@ -64,54 +78,125 @@ class WalletService:
         CoupOpened,
         BettingClosed,
         CoupConcluded,
+        CoupCorrected,
         CoupVoided,
+        SeatLeft,
+        ShoeEnded,
+        TableClosed,
     )
     is_waited_for = True
     reactions_are_pure = True
     consumes: tuple[str, ...] = ("game.events",)
 
-    def __init__(self, shard: str, ids: Ids) -> None:
-        self._shard, self._ids = shard, ids
-        self.state = WalletState(shard)
+    def __init__(self, shard: str, ids: Ids, policies: Mapping[str, Policy] | None = None) -> None:
+        """``policies``: what the operators' contracts say, as it is at each moment."""
+        self._shard, self._ids, self._policies = shard, ids, policies or {}
+        self.state = WalletState(shard, policies=self._policies)
         self._references: dict[tuple[str, str], str] = {}
         self._new_references: dict[tuple[str, str], str] = {}
+        self._stored: frozenset[TransactionKey] = frozenset()
+
+    @property
+    def shard(self) -> str:
+        """The shard's name."""
+        return self._shard
 
     def load(self, db: Connection) -> None:
         self.state = store.load_state(db, self._shard)
+        self.state.policies = self._policies
+
+    def begin(self, now: str, day_of: Callable[[str], str]) -> None:
+        self.state.now, self.state.day_of = now, day_of
 
     def prepare(
         self, db: Connection, events: Sequence[Recorded[Any]], commands: Sequence[WalletCommand]
     ) -> None:
-        state = self.state
-        state.known_coups.clear()
-        state.transactions.clear()
+        self.state.forget_the_past()
         self._new_references.clear()
-        personal = [command for command in commands if isinstance(command, Deposit | PlaceBet)]
+        self._stored = frozenset()
+        if commands:
+            self._prepare_commands(db, commands)
+        self._prepare_coups(db, events, commands)
+
+    def _prepare_commands(self, db: Connection, commands: Sequence[WalletCommand]) -> None:
+        state = self.state
+        personal = [each for each in commands if isinstance(each, AccountCommand)]
         self._references = store.find_references(db, [(each.operator, each.account) for each in personal])
-        keys = [
-            TransactionKey(account, each.tx)
-            for each in personal
-            if (account := self._references.get((each.operator, each.account))) is not None
-        ]
-        state.transactions.update(store.find_transactions(db, keys))
+        keys: list[TransactionKey] = []
+        for each in commands:
+            account = ""
+            if isinstance(each, AccountCommand):
+                known = self._references.get((each.operator, each.account))
+                if known is None:
+                    continue  # who has no account has used no id
+                account = known
+                if isinstance(each, RollBack | Refund):
+                    keys.append(TransactionKey(account, each.target))
+            if (key := transaction_key(each, account)) is not None:
+                keys.append(key)
+        found = store.find_transactions(db, self._shard, keys)
+        self._stored = frozenset(found)
+        state.transactions.update(found)
+        targets = {
+            store.number_of(transaction.event.bet): key
+            for key, transaction in found.items()
+            if key not in state.open_bets and isinstance(transaction.event, BetAccepted)
+        }
+        if any(isinstance(each, RollBack | Refund) for each in commands):
+            state.past_statuses.update(store.find_statuses(db, targets))
+        self._prepare_plays(db, personal)
+
+    def _prepare_plays(self, db: Connection, commands: Sequence[AccountCommand]) -> None:
+        """Look up what players with limits have played, who were not looked up since the start."""
+        state = self.state
+        if len(state.plays) > _PLAYS_MAX:
+            state.plays.clear()
+        for each in commands:
+            if not isinstance(each, PlaceBet | Deposit | SetLimit):
+                continue
+            account = self._references.get((each.operator, each.account), "")
+            if not account or account in state.plays:
+                continue
+            limited = account in state.items.limits or state.policy(each.operator).player_bounds
+            if limited or isinstance(each, SetLimit):
+                day = state.day_of(each.operator)
+                state.plays[account] = played.find_plays(db, self._shard, account, day)
+
+    def _prepare_coups(
+        self, db: Connection, events: Sequence[Recorded[Any]], commands: Sequence[WalletCommand]
+    ) -> None:
+        state = self.state
         asked = {
             CoupKey(each.operator, each.table, each.shoe, each.coup)
             for each in commands
             if isinstance(each, PlaceBet | RepairSettlement)
         }
-        asked |= {
-            coup_key(event.data)
-            for event in events
-            if isinstance(event.data, CoupOpened | BettingClosed | CoupConcluded | CoupVoided)
-        }
-        if past := [key for key in asked if key not in state.coups]:
-            found = store.find_coups(db, sorted(past))
+        results = (CoupOpened, BettingClosed, CoupConcluded, CoupCorrected, CoupVoided)
+        asked |= {coup_key(event.data) for event in events if isinstance(event.data, results)}
+        past = sorted(key for key in asked if key not in state.coups)
+        if past:
+            found = store.find_coups(db, past)
             state.known_coups.update(
                 (key, known) for key, known in found.items() if known[0] in ("settled", "returned")
             )
+        corrected = {
+            key
+            for event in events
+            if isinstance(event.data, CoupCorrected | CoupVoided)
+            and (key := coup_key(event.data)) in state.known_coups
+        }
+        if corrected:
+            state.finished.update(store.find_finished(db, self._shard, sorted(corrected)))
+            grants = {
+                bet.grant
+                for key in corrected
+                for bet in state.finished[key].bets.values()
+                if bet.grant is not None
+            }
+            state.found_grants.update(store.find_grants(db, sorted(grants)))
 
     def react(self, event: Recorded[Any]) -> Sequence[Payload]:
-        return betting.react(self.state, event)
+        return react(self.state, event)
 
     def skipped(self, event: UnknownType) -> None:
         """Nothing: what this program does not know changes nothing here."""
@@ -124,60 +209,83 @@ class WalletService:
         observe(self.state, event)
 
     def decide(self, command: WalletCommand) -> Sequence[Payload]:
-        match command:
-            case Deposit():
-                return betting.decide_deposit(self.state, command, self._account(command))
-            case PlaceBet():
-                return betting.decide_bet(self.state, command, self._account(command))
-            case RepairSettlement():
-                return betting.decide_repair(self.state, command)
+        return decide(self.state, command, self._account(command))
 
     def evolve(self, event: Recorded[Any]) -> None:
         evolve(self.state, event)
 
     def answer(self, command: WalletCommand, events: Sequence[Recorded[Any]]) -> Any:
+        """An ``Answer``; of what has no transaction id, whether it changed anything.
+
+        Raises:
+            Refusal: ``IDEMPOTENCY_CONFLICT``, naming the fields that differ.
+        """
         if isinstance(command, RepairSettlement):
             return "already settled: nobody was paid again"
         account = self._account(command)
-        known = self.state.transactions[TransactionKey(account, command.tx)]
-        if isinstance(command, Deposit):
-            content = deposit_content(command.currency, command.amount)
-        else:
-            key = CoupKey(command.operator, command.table, command.shoe, command.coup)
-            content = bet_content(
-                key, seat=command.seat, spot=command.spot, currency=command.currency, stake=command.stake
-            )
-        if differing := betting.conflicting_fields(known.content, content):
+        key = transaction_key(command, account)
+        if key is None:
+            return bool(events)
+        known = self.state.transactions[key]
+        event = known.event
+        if not (isinstance(command, PlaceBet) and is_tombstone_of(event, command)) and (
+            differing := differing_fields(event, command)
+        ):
             names = ", ".join(differing)
-            words = f"transaction {command.tx!r} was used before with another {names}; nothing moved"
+            words = f"transaction {key.tx!r} was used before with another {names}; nothing moved"
             raise Refusal("IDEMPOTENCY_CONFLICT", differing[0], words)
-        current = self.state.ledger.cash(account, command.currency)
-        if isinstance(command, Deposit):
-            return DepositTaken(account, known.balance, not events, current)
-        return BetAnswer(known.bet or "", account, known.code, known.balance, not events, current)
+        code, field = outcome_of(event)
+        currency = getattr(event, "currency", None)
+        operator = event.operator
+        current = self.state.ledger.cash(operator, getattr(event, "account", ""), currency) if currency else 0
+        replayed = not any(each.data is event for each in events)
+        return Answer(operation_of(event), code, field, event, known.balance, replayed, current)
 
     def overdue(self, now: str) -> Sequence[WalletCommand]:
-        del now  # time limits are game's: wallet obeys its events
-        return ()
+        del now  # a hold ends by its operator's gaming day, which ``begin`` told
+        today = self.state.day_of
+        due = any(
+            hold.expires is not None and hold.expires <= today(hold.operator)
+            for hold in self.state.items.holds.values()
+        )
+        return [ExpireHolds()] if due else ()
 
     def stream_of(self, payload: Payload) -> str:
         del payload
         return wallet_stream(self._shard)
 
     def save(self, db: Connection) -> None:
+        state = self.state
         # A command that came to nothing leaves no account behind.
-        opened = {
-            key: account for key, account in self._new_references.items() if account in self.state.accounts
-        }
+        opened = {key: account for key, account in self._new_references.items() if account in state.accounts}
         store.save_references(db, opened)
-        store.save_changes(db, self.state.ledger, self.state.changes)
-        self.state.changes = Changes()
-        self.state.ledger.touched.clear()
+        store.save_changes(db, state.ledger, state.changes, self._stored)
+        state.changes = Changes()
+        state.ledger.touched.clear()
 
-    def _account(self, command: Deposit | PlaceBet) -> str:
+    def _account(self, command: WalletCommand) -> str:
         """The opaque id behind the operator's reference; a new reference gets a new one."""
+        if not isinstance(command, AccountCommand):
+            return ""
         key = (command.operator, command.account)
         account = self._references.get(key)
         if account is None:
             account = self._references[key] = self._new_references[key] = self._ids.account()
+            if self.state.policy(command.operator).player_bounds:
+                self.state.plays[account] = {}  # who is new has played nothing
         return account
+
+
+def outcome_of(event: Payload) -> tuple[str, str]:
+    """The code of a transaction that ended with this event, and what was in the way if it was refused."""
+    match event:
+        case BetRefused() | TransactionRefused():
+            return event.code, event.field
+        case TombstoneCreated():
+            return "TOMBSTONED", ""
+        case DebitRequested():
+            return "IN_PROGRESS", ""
+        case CallAnswered():
+            return event.status.upper(), ""
+        case _:
+            return "OK", ""

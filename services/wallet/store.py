@@ -1,28 +1,25 @@
-"""Wallet's tables. All but ``wallet_reference`` are projections: folds of events, made again at will.
-
-``wallet_reference`` is the one place that knows the operator's own name for an account.
-"""
+"""How wallet's state is read from its tables at the start, and what a batch writes to them."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
-from sqlmodel import Field, SQLModel
 
-from schemas.events.base import wallet_stream
+from schemas.envelope import decode, hash_of
+from schemas.events.base import EventRef, game_stream, wallet_stream
 from schemas.house import House
-from schemas.money import format_amount
-from schemas.refusal import Refusal
 from services.runtime import bulk
 from services.runtime.lookup import Lookup
-from services.runtime.tables import APPEND, KEEP, READ, REPLACE, Access, MinorUnits, StreamRow, table_of
-from services.wallet.core.ledger import BETS_IN_PLAY, PLAYER_CASH, Ledger, Line
+from services.runtime.tables import EventRow, StreamRow, table_of
+from services.wallet.core.items import Grant, Item, item_of
+from services.wallet.core.ledger import Ledger, Line
+from services.wallet.core.postings import BETS_IN_PLAY
 from services.wallet.core.state import (
+    Account,
     Bet,
     Changes,
     Coup,
@@ -33,172 +30,46 @@ from services.wallet.core.state import (
     TransactionKey,
     WalletState,
 )
-
-_Big = sa.BigInteger().with_variant(sa.Integer, "sqlite")
-
-
-class ReferenceRow(SQLModel, table=True):
-    """The operator's reference of an account, and the opaque id that events use."""
-
-    __tablename__ = "wallet_reference"
-
-    operator: str = Field(primary_key=True)
-    reference: str = Field(primary_key=True)
-    account: str = Field(unique=True)
-
-
-class AccountRow(SQLModel, table=True):
-    """An account and its operator."""
-
-    __tablename__ = "wallet_account"
-
-    id: int | None = Field(default=None, primary_key=True)
-    account: str = Field(unique=True)
-    operator: str
-
-
-class BalanceRow(SQLModel, table=True):
-    """A ledger line that is not zero, debits positive. ``party`` is empty on the house's accounts.
-
-    What is in play on a bet (2030) is not here: that is the stakes of the open bets themselves.
-    """
-
-    __tablename__ = "wallet_balance"
-    __table_args__ = ({"sqlite_with_rowid": False},)
-
-    ledger: str = Field(primary_key=True, max_length=4)
-    party: str = Field(primary_key=True)
-    currency: str = Field(primary_key=True)
-    amount: int = Field(sa_type=MinorUnits)
-
-
-class TransactionRow(SQLModel, table=True):
-    """The final outcome of a transaction id, and the content that a repeat must have.
-
-    The key begins with the id: ids that are given together lie together, accounts that bet together do not,
-    and every page that a commit touches must reach the disk.
-    """
-
-    __tablename__ = "wallet_transaction"
-    __table_args__ = ({"sqlite_with_rowid": False},)
-
-    tx: str = Field(primary_key=True)
-    account: str = Field(primary_key=True)
-    content: str
-    code: str
-    bet: str | None = None
-    balance: int = Field(sa_type=MinorUnits)
-
-
-class TableRow(SQLModel, table=True):
-    """A table whose money lives here."""
-
-    __tablename__ = "wallet_table"
-
-    operator: str = Field(primary_key=True)
-    name: str = Field(primary_key=True)
-    shard: str
-
-
-class HouseRow(SQLModel, table=True):
-    """A house that a table has played by."""
-
-    __tablename__ = "wallet_house"
-
-    operator: str = Field(primary_key=True)
-    table_name: str = Field(primary_key=True)
-    number: int = Field(primary_key=True)
-    house: str
-
-
-class CoupRow(SQLModel, table=True):
-    """A coup, as far as money is concerned."""
-
-    __tablename__ = "wallet_coup"
-    __table_args__ = (sa.Index("wallet_coup_unfinished", "phase"),)
-
-    operator: str = Field(primary_key=True)
-    table_name: str = Field(primary_key=True)
-    shoe: str = Field(primary_key=True)
-    coup: int = Field(primary_key=True)
-    house_number: int
-    spots: str
-    phase: str
-    version: int
-
-
-class BetRow(SQLModel, table=True):
-    """A bet and how it ended: ``open``, ``won``, ``lost``, ``push``, ``void`` or ``refused``."""
-
-    __tablename__ = "wallet_bet"
-    __table_args__ = (sa.Index("wallet_bet_coup", "operator", "table_name", "shoe", "coup"),)
-
-    number: int = Field(sa_type=_Big, primary_key=True)
-    operator: str
-    table_name: str
-    shoe: str
-    coup: int
-    account: str
-    tx: str
-    seat: int | None = None
-    spot: str
-    currency: str
-    exponent: int
-    stake: int = Field(sa_type=sa.BigInteger)
-    code: str
-    sequence: int = Field(sa_type=sa.BigInteger)
-    hash: str = Field(max_length=64)
-    status: str
-    returned: int = Field(sa_type=sa.BigInteger)
-    commission: int = Field(sa_type=sa.BigInteger)
-
-
-_REFERENCE: Final = table_of(ReferenceRow)
-_ACCOUNT: Final = table_of(AccountRow)
-_BALANCE: Final = table_of(BalanceRow)
-_TRANSACTION: Final = table_of(TransactionRow)
-_TABLE: Final = table_of(TableRow)
-_HOUSE: Final = table_of(HouseRow)
-_COUP: Final = table_of(CoupRow)
-_BET: Final = table_of(BetRow)
-_STREAM: Final = table_of(StreamRow)
-
-PROJECTIONS: Final = (_ACCOUNT, _BALANCE, _TRANSACTION, _TABLE, _HOUSE, _COUP, _BET)
-"""What can be dropped and made again from events."""
-
-ACCESS: Final = Access(
-    own={
-        "wallet_reference": APPEND,
-        "wallet_account": APPEND,
-        "wallet_balance": REPLACE,
-        "wallet_books": READ,  # on PostgreSQL only, and the database keeps them itself
-        "wallet_transaction": APPEND,
-        "wallet_table": KEEP,
-        "wallet_house": KEEP,
-        "wallet_coup": KEEP,
-        # What was bet stays as it was; how it ended is all that comes later.
-        "wallet_bet": (*APPEND, "UPDATE (status, returned, commission)"),
-    },
-    secret=frozenset({"wallet_reference"}),
+from services.wallet.tables import (
+    ACCOUNT,
+    BALANCE,
+    BET,
+    COUP,
+    HOUSE,
+    ITEM,
+    REFERENCE,
+    TABLE,
+    TRANSACTION,
 )
-_TRANSACTIONS: Final = Lookup(_TRANSACTION, "tx", "account")
-_COUPS: Final = Lookup(_COUP, "operator", "table_name", "shoe", "coup")
-_REFERENCES: Final = Lookup(_REFERENCE, "operator", "reference")
+
+_STREAM: Final = table_of(StreamRow)
+_EVENT: Final = table_of(EventRow)
+
+_TRANSACTIONS: Final = Lookup(TRANSACTION, "account", "tx")
+_COUPS: Final = Lookup(COUP, "operator", "table_name", "shoe", "coup")
+_COUP_BETS: Final = Lookup(BET, "operator", "table_name", "shoe", "coup")
+_REFERENCES: Final = Lookup(REFERENCE, "operator", "reference")
+_EVENTS: Final = Lookup(_EVENT, "stream_id", "sequence")
+_ITEMS: Final = Lookup(ITEM, "kind", "id")
+_BETS: Final = Lookup(BET, "number")
+
 _HEAD: Final = sa.select(_STREAM.c.hash).where(_STREAM.c.name == sa.bindparam("stream"))
-_OPEN_BETS: Final = (
-    sa.select(_BET)
+_STREAM_ID: Final = sa.select(_STREAM.c.id).where(_STREAM.c.name == sa.bindparam("stream"))
+OPEN_BETS: Final = (
+    sa.select(BET)
     .join(
-        _COUP,
+        COUP,
         sa.and_(
-            _COUP.c.operator == _BET.c.operator,
-            _COUP.c.table_name == _BET.c.table_name,
-            _COUP.c.shoe == _BET.c.shoe,
-            _COUP.c.coup == _BET.c.coup,
+            COUP.c.operator == BET.c.operator,
+            COUP.c.table_name == BET.c.table_name,
+            COUP.c.shoe == BET.c.shoe,
+            COUP.c.coup == BET.c.coup,
         ),
     )
-    .where(_COUP.c.phase.in_(("open", "sealed")), _BET.c.status == "open")
-    .order_by(_BET.c.number)
+    .where(COUP.c.phase.in_(("open", "sealed")), BET.c.status.in_(("open", "pending")))
+    .order_by(BET.c.number)
 )
+"""What is in play, or asked of operators' wallets."""
 
 
 def number_of(bet: str) -> int:
@@ -206,35 +77,56 @@ def number_of(bet: str) -> int:
     return int(bet.rsplit(".", 1)[1])
 
 
+# ----------------------------------------------------------------------------------------- at the start
+
+
 def load_state(db: Connection, shard: str) -> WalletState:
     """The state as the tables show it."""
     state = WalletState(shard)
     balances: dict[Line, int] = {
-        (row.ledger, row.party or None, row.currency): row.amount for row in db.execute(sa.select(_BALANCE))
+        (row.operator, row.ledger, row.party or None, row.currency): row.amount
+        for row in db.execute(sa.select(BALANCE))
     }
     state.head = db.scalar(_HEAD, {"stream": wallet_stream(shard)}) or state.head
-    state.bets_taken = db.scalar(sa.select(sa.func.max(_BET.c.number))) or 0
-    state.accounts = {row.account: row.operator for row in db.execute(sa.select(_ACCOUNT))}
-    for row in db.execute(sa.select(_TABLE)):
+    state.bets_taken = db.scalar(sa.select(sa.func.max(BET.c.number))) or 0
+    for row in db.execute(sa.select(ACCOUNT)):
+        state.accounts[row.account] = Account(row.operator, bool(row.frozen), row.excluded_until)
+    for row in db.execute(sa.select(TABLE)):
         state.tables[row.operator, row.name] = Terms(row.shard)
-    for row in db.execute(sa.select(_HOUSE)):
+    for row in db.execute(sa.select(HOUSE)):
         house = House.model_validate_json(row.house)
         state.tables[row.operator, row.table_name].set_house(row.number, house)
-    for row in db.execute(sa.select(_COUP).where(_COUP.c.phase.in_(("open", "sealed")))):
-        key = CoupKey(row.operator, row.table_name, row.shoe, row.coup)
-        state.coups[key] = Coup(key, row.house_number, tuple(row.spots.split(",")), row.phase)
-    for row in db.execute(_OPEN_BETS):
-        bet = _bet_of(row, shard)
-        coup = state.coups[bet.key]
-        coup.bets.append(bet)
-        coup.last_bet = (row.sequence, row.hash)
-        balances[BETS_IN_PLAY, bet.bet, bet.currency] = -bet.stake
+    for row in db.execute(sa.select(COUP).where(COUP.c.phase.in_(("open", "sealed")))):
+        coup = _coup_of(row)
+        state.coups[coup.key] = coup
+    rows = db.execute(OPEN_BETS).all()
+    bodies = bodies_of(db, shard, [row.sequence for row in rows])
+    for row in rows:
+        bet = _bet_of(row, shard, hash_of(bodies[row.sequence]))
+        state.coups[bet.key].bets[bet.bet] = bet
+        state.open_bets[TransactionKey(bet.account, bet.tx)] = bet
+        if bet.status == "open":
+            balances[bet.key.operator, BETS_IN_PLAY, bet.bet, bet.currency] = -bet.left
     state.ledger = Ledger(balances)
+    for row in db.execute(sa.select(ITEM).where(ITEM.c.is_open == 1)):
+        state.items.put(item_of(row.kind, json.loads(row.document)))
+    numbered = sa.select(sa.func.count()).where(ITEM.c.kind.in_(("withdrawal", "hold", "grant")))
+    state.items.made = db.scalar(numbered) or 0
     return state
 
 
-def _bet_of(row: Any, shard: str) -> Bet:
+def _coup_of(row: Any) -> Coup:
+    key = CoupKey(row.operator, row.table_name, row.shoe, row.coup)
+    coup = Coup(key, row.house_number, tuple(row.spots.split(",")), row.phase, version=row.version)
+    if row.result_sequence is not None:
+        stream = game_stream(row.operator, row.table_name)
+        coup.result = EventRef(stream=stream, sequence=row.result_sequence, hash=row.result_hash)
+    return coup
+
+
+def _bet_of(row: Any, shard: str, hash_: str) -> Bet:
     return Bet(
+        number=row.number,
         bet=f"{shard}.{row.number}",
         key=CoupKey(row.operator, row.table_name, row.shoe, row.coup),
         account=row.account,
@@ -244,19 +136,44 @@ def _bet_of(row: Any, shard: str) -> Bet:
         currency=row.currency,
         exponent=row.exponent,
         stake=row.stake,
-        code=row.code,
+        left=row.left,
+        funding=row.funding,
+        grant=row.grant,
         sequence=row.sequence,
-        hash=row.hash,
+        hash=hash_,
+        status=row.status,
+        code=row.code,
+        tier=row.tier,
+        returned=row.returned,
+        commission=row.commission,
+        deferred=bool(row.deferred),
     )
 
 
-def find_transactions(db: Connection, keys: Iterable[TransactionKey]) -> dict[TransactionKey, Transaction]:
+# ------------------------------------------------------------------------------- what a batch may ask for
+
+
+def find_transactions(
+    db: Connection, shard: str, keys: Iterable[TransactionKey]
+) -> dict[TransactionKey, Transaction]:
     """Past transactions among these keys."""
-    found = {}
-    for row in _TRANSACTIONS.find(db, ((key.tx, key.account) for key in keys)):
-        key = TransactionKey(row.account, row.tx)
-        found[key] = Transaction(key, json.loads(row.content), row.code, row.bet, row.balance)
-    return found
+    rows = list(_TRANSACTIONS.find(db, keys))
+    bodies = bodies_of(db, shard, [row.sequence for row in rows])
+    return {
+        TransactionKey(row.account, row.tx): Transaction(
+            decode(bodies[row.sequence]).data, row.sequence, row.balance
+        )
+        for row in rows
+    }
+
+
+def bodies_of(db: Connection, shard: str, sequences: Sequence[int]) -> dict[int, bytes]:
+    """Bytes of this shard's events, by sequence."""
+    if not sequences:
+        return {}
+    stream = db.scalar(_STREAM_ID, {"stream": wallet_stream(shard)})
+    found = _EVENTS.find(db, [(stream, sequence) for sequence in sequences])
+    return {row.sequence: bytes(row.body) for row in found}
 
 
 def find_coups(db: Connection, keys: Iterable[CoupKey]) -> dict[CoupKey, tuple[Phase, int]]:
@@ -267,49 +184,85 @@ def find_coups(db: Connection, keys: Iterable[CoupKey]) -> dict[CoupKey, tuple[P
     }
 
 
+def find_finished(db: Connection, shard: str, keys: Iterable[CoupKey]) -> dict[CoupKey, Coup]:
+    """These coups with all bets that were paid, or given back when the coup was void."""
+    coups = {(coup := _coup_of(row)).key: coup for row in _COUPS.find(db, keys)}
+    for row in sorted(_COUP_BETS.find_all(db, coups), key=lambda row: row.number):
+        if row.status in ("won", "lost", "push", "void"):
+            bet = _bet_of(row, shard, "")
+            coups[bet.key].bets[bet.bet] = bet
+    return coups
+
+
+def find_statuses(db: Connection, numbers: Mapping[int, TransactionKey]) -> dict[TransactionKey, str]:
+    """How these bets stand."""
+    rows = _BETS.find(db, [(number,) for number in numbers])
+    return {numbers[row.number]: row.status for row in rows}
+
+
+def find_items(db: Connection, keys: Iterable[tuple[str, str]]) -> list[Item]:
+    """These items, whether they are open or not."""
+    return [item_of(row.kind, json.loads(row.document)) for row in _ITEMS.find(db, keys)]
+
+
+def find_grants(db: Connection, grants: Iterable[str]) -> dict[str, Grant]:
+    """These free bets, whether they are used up or not."""
+    found = find_items(db, [("grant", grant) for grant in grants])
+    return {item.id: item for item in found if isinstance(item, Grant)}
+
+
 def find_references(db: Connection, keys: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
     """Opaque ids of the accounts that are known under these (operator, reference)."""
     return {(row.operator, row.reference): row.account for row in _REFERENCES.find(db, keys)}
 
 
-def save_references(db: Connection, references: dict[tuple[str, str], str]) -> None:
+# --------------------------------------------------------------------------------------------- what it writes
+
+
+def save_references(db: Connection, references: Mapping[tuple[str, str], str]) -> None:
     """Write new references."""
     rows = [{"operator": o, "reference": r, "account": account} for (o, r), account in references.items()]
-    bulk.insert(db, _REFERENCE, rows)
+    bulk.insert(db, REFERENCE, rows)
 
 
-def save_changes(db: Connection, ledger: Ledger, changes: Changes) -> None:
-    """Bring the projections up to the state."""
+def save_changes(db: Connection, ledger: Ledger, changes: Changes, known: frozenset[TransactionKey]) -> None:
+    """Bring the projections up to the state. ``known``: transactions that have a row already."""
     _save_tables(db, changes)
     _save_coups(db, changes.coups.values())
-    _save_bets(db, changes)
+    bulk.insert(db, BET, [_bet_row(bet) for bet in changes.bets.values()])
+    bulk.update(db, BET, [_end_row(bet) for bet in changes.ends.values()])
     _save_balances(db, ledger)
-    bulk.insert(db, _ACCOUNT, [{"account": a, "operator": o} for a, o in changes.accounts])
-    bulk.insert(
+    bulk.upsert(
         db,
-        _TRANSACTION,
+        ACCOUNT,
         [
             {
-                "account": each.key.account,
-                "tx": each.key.tx,
-                "content": json.dumps(each.content),
-                "code": each.code,
-                "bet": each.bet,
-                "balance": each.balance,
+                "account": account,
+                "operator": each.operator,
+                "frozen": int(each.frozen),
+                "excluded_until": each.excluded_until,
             }
-            for each in changes.transactions
+            for account, each in changes.accounts.items()
         ],
     )
+    new: list[dict[str, Any]] = []
+    replaced: list[dict[str, Any]] = []
+    for key, each in changes.transactions.items():
+        row = {"account": key.account, "tx": key.tx, "sequence": each.sequence, "balance": each.balance}
+        (replaced if key in known else new).append(row)
+    bulk.insert(db, TRANSACTION, new)
+    bulk.update(db, TRANSACTION, replaced)
+    bulk.upsert(db, ITEM, [_item_row(item) for item in changes.items.values()])
 
 
 def _save_tables(db: Connection, changes: Changes) -> None:
     tables = [{"operator": o, "name": t, "shard": s} for (o, t), s in changes.tables.items()]
-    bulk.upsert(db, _TABLE, tables)
+    bulk.upsert(db, TABLE, tables)
     houses = [
         {"operator": o, "table_name": t, "number": number, "house": house.model_dump_json()}
         for o, t, number, house in changes.houses
     ]
-    bulk.upsert(db, _HOUSE, houses)
+    bulk.upsert(db, HOUSE, houses)
 
 
 def _save_coups(db: Connection, coups: Iterable[Coup]) -> None:
@@ -323,145 +276,82 @@ def _save_coups(db: Connection, coups: Iterable[Coup]) -> None:
             "spots": ",".join(coup.spots),
             "phase": coup.phase,
             "version": coup.version,
+            "result_sequence": None if coup.result is None else coup.result.sequence,
+            "result_hash": None if coup.result is None else coup.result.hash,
         }
         for coup in coups
     ]
-    bulk.upsert(db, _COUP, rows)
+    bulk.upsert(db, COUP, rows)
 
 
-def _save_bets(db: Connection, changes: Changes) -> None:
-    ends = {end.bet: end for end in changes.ends}
-    rows = []
-    for bet in changes.bets:
-        end = ends.pop(bet.bet, None)  # taken and ended in one batch
-        rows.append(
-            {
-                "number": number_of(bet.bet),
-                "operator": bet.key.operator,
-                "table_name": bet.key.table,
-                "shoe": bet.key.shoe,
-                "coup": bet.key.coup,
-                "account": bet.account,
-                "tx": bet.tx,
-                "seat": bet.seat,
-                "spot": bet.spot,
-                "currency": bet.currency,
-                "exponent": bet.exponent,
-                "stake": bet.stake,
-                "code": bet.code,
-                "sequence": bet.sequence,
-                "hash": bet.hash,
-                "status": end.status if end else "open" if bet.code == "OK" else "refused",
-                "returned": end.returned if end else 0,
-                "commission": end.commission if end else 0,
-            }
-        )
-    bulk.insert(db, _BET, rows)
-    ended = [
-        {
-            "number": number_of(end.bet),
-            "status": end.status,
-            "returned": end.returned,
-            "commission": end.commission,
-        }
-        for end in ends.values()
-    ]
-    bulk.update(db, _BET, ended)
+def _bet_row(bet: Bet) -> dict[str, Any]:
+    key = bet.key
+    return {
+        "number": bet.number,
+        "operator": key.operator,
+        "table_name": key.table,
+        "shoe": key.shoe,
+        "coup": key.coup,
+        "account": bet.account,
+        "tx": bet.tx,
+        "seat": bet.seat,
+        "spot": bet.spot,
+        "currency": bet.currency,
+        "exponent": bet.exponent,
+        "stake": bet.stake,
+        "left": bet.left,
+        "funding": bet.funding,
+        "grant": bet.grant,
+        "code": bet.code,
+        "sequence": bet.sequence,
+        "status": bet.status,
+        "tier": bet.tier,
+        "returned": bet.returned,
+        "commission": bet.commission,
+        "deferred": int(bet.deferred),
+    }
+
+
+def _end_row(bet: Bet) -> dict[str, Any]:
+    return {
+        "number": bet.number,
+        "left": bet.left,
+        "code": bet.code,
+        "sequence": bet.sequence,
+        "status": bet.status,
+        "tier": bet.tier,
+        "returned": bet.returned,
+        "commission": bet.commission,
+        "deferred": int(bet.deferred),
+    }
+
+
+def _item_row(item: Item) -> dict[str, Any]:
+    return {
+        "kind": item.KIND,
+        "id": item.id,
+        "operator": item.operator,
+        "account": item.account,
+        "is_open": int(item.is_open),
+        "document": json.dumps(item.document()),
+    }
 
 
 def _save_balances(db: Connection, ledger: Ledger) -> None:
     kept, gone = [], []
-    for line in sorted(ledger.touched, key=str):
-        if line[0] == BETS_IN_PLAY:
+    balances = ledger.balances()
+    # In one order always: what is written is then the same for the same batch.
+    for line in sorted(ledger.touched, key=_as_text):
+        if line[1] == BETS_IN_PLAY:
             continue
-        key = {"ledger": line[0], "party": line[1] or "", "currency": line[2]}
-        if amount := ledger.balance(line):
+        key = {"operator": line[0], "ledger": line[1], "party": line[2] or "", "currency": line[3]}
+        if amount := balances.get(line, 0):
             kept.append({**key, "amount": amount})
         else:
             gone.append(key)
-    bulk.upsert(db, _BALANCE, kept)
-    bulk.delete(db, _BALANCE, gone)
+    bulk.upsert(db, BALANCE, kept)
+    bulk.delete(db, BALANCE, gone)
 
 
-@dataclass(frozen=True, slots=True)
-class BetRecord:
-    """A bet as an operator asks for it."""
-
-    account: str
-    """The operator's reference."""
-    tx: str
-    seat: int | None
-    spot: str
-    stake: int
-    returned: int
-    commission: int
-    currency: str
-    exponent: int
-    status: str
-
-
-_COUP_BETS: Final = (
-    sa.select(_BET, _REFERENCE.c.reference)
-    .join(
-        _REFERENCE,
-        sa.and_(_REFERENCE.c.operator == _BET.c.operator, _REFERENCE.c.account == _BET.c.account),
-    )
-    .where(
-        _BET.c.operator == sa.bindparam("operator"),
-        _BET.c.table_name == sa.bindparam("table"),
-        _BET.c.shoe == sa.bindparam("shoe"),
-        _BET.c.coup == sa.bindparam("coup"),
-    )
-    .order_by(_BET.c.number)
-)
-
-
-def bets_of_coup(db: Connection, key: CoupKey) -> Sequence[BetRecord]:
-    """All bets of a coup, in the order in which they came."""
-    rows = db.execute(_COUP_BETS, key._asdict())
-    return [
-        BetRecord(
-            account=row.reference,
-            tx=row.tx,
-            seat=row.seat,
-            spot=row.spot,
-            stake=row.stake,
-            returned=row.returned,
-            commission=row.commission,
-            currency=row.currency,
-            exponent=row.exponent,
-            status=row.status,
-        )
-        for row in rows
-    ]
-
-
-_IN_PLAY: Final = _OPEN_BETS.where(_BET.c.account == sa.bindparam("account"))
-
-
-def balances_of(db: Connection, operator: str, reference: str) -> list[dict[str, str]]:
-    """Cash and stakes in play of an account, as decimal strings by currency.
-
-    Raises:
-        Refusal: ``ACCOUNT_UNKNOWN``.
-    """
-    account = find_references(db, [(operator, reference)]).get((operator, reference))
-    if account is None:
-        raise Refusal("ACCOUNT_UNKNOWN", "account", f"operator {operator} has no account {reference!r}")
-    cash = {
-        row.currency: -row.amount
-        for row in db.execute(
-            sa.select(_BALANCE).where(_BALANCE.c.ledger == PLAYER_CASH, _BALANCE.c.party == account)
-        )
-    }
-    in_play: dict[str, int] = {}
-    for row in db.execute(_IN_PLAY, {"account": account}):  # summed here: SQLite's sums end at 64 bits
-        in_play[row.currency] = in_play.get(row.currency, 0) + row.stake
-    return [
-        {
-            "currency": currency,
-            "cash": format_amount(cash.get(currency, 0), currency),
-            "in_play": format_amount(in_play.get(currency, 0), currency),
-        }
-        for currency in sorted(cash.keys() | in_play.keys())
-    ]
+def _as_text(line: Line) -> tuple[str, str, str, str]:
+    return line[0], line[1], line[2] or "", line[3]

@@ -17,6 +17,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from schemas.envelope import FIRST_PREVIOUS, Recorded, decode, encode
+from schemas.events.accounts import AccountOpened, Deposited
 from schemas.events.base import EventRef, Payload, Posting
 from schemas.events.game import (
     BettingClosed,
@@ -38,13 +39,13 @@ from schemas.events.game import (
     TableOpened,
 )
 from schemas.events.wallet import (
-    AccountOpened,
     BetAccepted,
     BetRefused,
+    BetResult,
     BetsSealed,
     CoupReturned,
     CoupSettled,
-    Deposited,
+    DebitRequested,
     LargestPlayerBet,
     ReturnedBet,
     SettledBet,
@@ -89,9 +90,12 @@ class Bet:
         seat: int | None = 1,
         currency: str = "EUR",
         refused: str | None = None,
+        funding: str = "cash",
+        grant: str | None = None,
     ) -> None:
         self.spot, self.stake, self.account, self.seat = spot, stake, account, seat
         self.currency, self.refused = currency, refused
+        self.funding, self.grant = funding, grant
 
 
 class Story:
@@ -124,6 +128,11 @@ class Story:
         self.house_number = 0
         self.holder: int | None = None
         self.taken: set[int] = set()
+        self.day = "2026-01-02"
+        self.left: dict[str, int] = {}
+        """What is in play of each bet that was taken, by its id."""
+        self.paid: dict[tuple[str, int], list[tuple[BetAccepted, BetResult]]] = {}
+        """How the bets of each coup ended, by shoe and number."""
         self._heads: dict[str, tuple[int, str]] = {}
 
     # ------------------------------------------------------------------------------------------- writing
@@ -151,7 +160,7 @@ class Story:
             sequence=sequence + 1,
             previous=previous,
             time=(_EVENING + timedelta(milliseconds=len(self.events))).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
-            gamingday="2026-01-02",
+            gamingday=self.day,
             causationid=self._cause_of(payload),
             correlationid="test",
         )
@@ -279,10 +288,12 @@ class Story:
         squeeze: int | None = None,
         announce: dict[str, Any] | None = None,
         pay_by: str | None = None,
+        during: Callable[[list[BetAccepted]], object] | None = None,
     ) -> Story:
         """One coup from opening to payment. ``cards`` in the order of dealing; empty: the shoe's own.
 
-        ``announce`` overrides what game says of the result; ``pay_by`` the outcome that wallet pays by.
+        ``announce`` overrides what game says of the result; ``pay_by`` the outcome that wallet pays by;
+        ``during`` is called with the bets before betting is closed.
         """
         names = {"operator": OPERATOR, "table": self.table, "shoe": shoe, "coup": number}
         if shoe not in self.loaded:
@@ -296,6 +307,9 @@ class Story:
             dealer="croupier-7",
         )
         accepted = self._place(names, bets)
+        if during is not None:
+            during([each.data for each in accepted])
+            accepted = [each for each in accepted if self.left[each.data.bet]]
         self.say(BettingClosed, **names)
         sealed = self._seal(names, accepted)
         if void is not None:
@@ -329,11 +343,15 @@ class Story:
             if bet.refused is not None:
                 self.say(BetRefused, **fields, code=bet.refused)
                 continue
+            if bet.funding == "operator":
+                self.say(DebitRequested, **fields)
             entry = (
-                _post("2010", bet.account, bet.currency, bet.stake),
+                _post(*source_of(bet), bet.currency, bet.stake),
                 _post("2030", str(fields["bet"]), bet.currency, -bet.stake),
             )
-            accepted.append(self.say(BetAccepted, **fields, entry=entry))
+            event = self.say(BetAccepted, **fields, funding=bet.funding, grant=bet.grant, entry=entry)
+            accepted.append(event)
+            self.left[str(fields["bet"])] = bet.stake
         return accepted
 
     def fund(self, account: str, amount: int, currency: str = "EUR") -> Story:
@@ -359,9 +377,10 @@ class Story:
         on_player: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
         for event in accepted:
             bet = event.data
-            totals[bet.currency, bet.spot].append(bet.stake)
+            left = self.left.get(bet.bet, 0)
+            totals[bet.currency, bet.spot].append(left)
             if bet.spot == "player" and bet.seat is not None:
-                on_player[bet.currency][bet.seat] += bet.stake
+                on_player[bet.currency][bet.seat] += left
         return self.say(
             BetsSealed,
             **names,
@@ -418,39 +437,36 @@ class Story:
         return ahead[: 4 + len(_third_hands(ahead, self.house.deal.order, strict=True))]
 
     def _settle(
-        self, names: dict[str, Any], accepted: list[Recorded[Any]], ended: Recorded[Any], outcome: str
+        self, names: dict[str, Any], accepted: list[Recorded[Any]], concluded: Recorded[Any], outcome: str
     ) -> None:
         parts = [accepted[at : at + 100] for at in range(0, max(1, len(accepted)), 100)]
         for number, part in enumerate(parts, start=1):
             lines: dict[tuple[str, str | None, str], int] = defaultdict(int)
             rows = []
             for event in part:
-                bet = event.data
-                tier = tiers_of(outcome)[bet.spot]
-                returned, commission, exact = self._pay(bet.spot, tier, bet.stake)
+                bet = event.data.model_copy(update={"stake": self.left.get(event.data.bet, 0)})
+                result = self.result_of(bet, outcome)
+                ended = self.paid.setdefault((names["shoe"], names["coup"]), [])
+                ended.append((bet, result))
                 rows.append(
                     SettledBet(
                         bet=bet.bet,
                         account=bet.account,
                         spot=bet.spot,
-                        tier=tier,
                         currency=bet.currency,
                         exponent=bet.exponent,
                         stake=bet.stake,
-                        returned=returned,
-                        commission=commission,
-                        commission_exact=exact,
+                        funding=bet.funding,
+                        seat=bet.seat,
+                        **result.model_dump(),
                     )
                 )
-                lines["2030", bet.bet, bet.currency] += bet.stake
-                lines["2010", bet.account, bet.currency] -= returned
-                lines["4020", None, bet.currency] -= commission
-                lines[SPOT_LEDGER[bet.spot], None, bet.currency] += returned + commission - bet.stake
+                end_bet(lines, bet, result)
             self.say(
                 CoupSettled,
                 **names,
                 version=1,
-                result=reference(ended),
+                result=reference(concluded),
                 house_number=self.house_number,
                 outcome=outcome,
                 part=number,
@@ -458,6 +474,20 @@ class Story:
                 bets=tuple(rows),
                 entry=_entry(lines),
             )
+
+    def result_of(self, bet: BetAccepted, outcome: str) -> BetResult:
+        """What a bet comes to; void without an outcome."""
+        tier = tiers_of(outcome)[bet.spot] if outcome else "void"
+        returned, commission, exact = self._pay(bet.spot, tier, bet.stake) if outcome else (bet.stake, 0, "0")
+        deferred = bool(commission) and bet.funding == "cash"
+        deferred = deferred and self.house.commission.collection == "deferred"
+        if bet.funding == "free":
+            returned = returned - bet.stake if tier == "win" else 0
+        elif deferred:
+            returned += commission
+        return BetResult(
+            tier=tier, returned=returned, commission=commission, commission_exact=exact, deferred=deferred
+        )
 
     def _pay(self, spot: str, tier: str, stake: int) -> tuple[int, int, str]:
         if tier == "lose":
@@ -477,7 +507,7 @@ class Story:
         lines: dict[tuple[str, str | None, str], int] = defaultdict(int)
         rows = []
         for event in accepted:
-            bet = event.data
+            bet = event.data.model_copy(update={"stake": self.left.get(event.data.bet, 0)})
             rows.append(
                 ReturnedBet(
                     bet=bet.bet,
@@ -486,10 +516,10 @@ class Story:
                     currency=bet.currency,
                     exponent=bet.exponent,
                     stake=bet.stake,
+                    funding=bet.funding,
                 )
             )
-            lines["2030", bet.bet, bet.currency] += bet.stake
-            lines["2010", bet.account, bet.currency] -= bet.stake
+            end_bet(lines, bet, self.result_of(bet, ""))
         self.say(
             CoupReturned,
             **names,
@@ -500,6 +530,36 @@ class Story:
             bets=tuple(rows),
             entry=_entry(lines),
         )
+
+
+def source_of(bet: Bet | BetAccepted) -> tuple[str, str | None]:
+    """Where a stake comes from, and goes back to."""
+    ledger = {"cash": "2010", "free": "2020", "operator": "1050"}[bet.funding]
+    return ledger, None if ledger == "1050" else bet.account
+
+
+def end_bet(
+    lines: dict[tuple[str, str | None, str], int], bet: BetAccepted, result: BetResult, sign: int = 1
+) -> None:
+    """The lines of a bet that ends, or (``sign`` -1) of the same undone."""
+    currency, stake = bet.currency, bet.stake
+    won, commission = result.returned - stake, result.commission
+    back = result.returned
+    if bet.funding == "free" and result.tier in ("push", "void"):
+        lines["2020", bet.account, currency] -= sign * stake
+        won = 0
+    elif bet.funding == "free" and result.tier == "win":
+        lines["5010", None, currency] -= sign * stake
+        won = back
+    cash = "2010" if bet.funding == "free" else source_of(bet)[0]
+    lines["2030", bet.bet, currency] += sign * stake
+    lines[cash, None if cash == "1050" else bet.account, currency] -= sign * back
+    lines["4020", None, currency] -= sign * commission
+    if result.deferred:
+        lines["1065", bet.account, currency] += sign * commission
+    else:
+        won += commission
+    lines[SPOT_LEDGER[bet.spot], None, currency] += sign * won
 
 
 def reference(event: Recorded[Any]) -> EventRef:

@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from schemas.envelope import FIRST_PREVIOUS, Recorded, decode, encode
-from schemas.events.wallet import AccountOpened
+from schemas.events.accounts import AccountOpened
 from schemas.house import shipped_houses
 from services.audit.core.causality import in_causal_order
 from services.audit.core.verifier import Verifier

@@ -5,6 +5,7 @@ from itertools import pairwise
 import pytest
 
 from schemas.envelope import Envelope
+from schemas.events.accounts import AccountOpened, Deposited
 from schemas.events.audit import CoupVerified
 from schemas.events.base import EventRef, Posting
 from schemas.events.game import (
@@ -23,14 +24,12 @@ from schemas.events.game import (
     TableOpened,
 )
 from schemas.events.wallet import (
-    AccountOpened,
     BetAccepted,
     BetRefused,
     BetsSealed,
     ConflictDetected,
     CoupReturned,
     CoupSettled,
-    Deposited,
 )
 from services.audit.core.verifier import Verifier
 from tests.audit.builder import HOUSES, OPERATOR, Bet, Story, reference, with_other_bytes

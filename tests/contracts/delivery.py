@@ -20,9 +20,9 @@ import sqlalchemy as sa
 from starlette.testclient import TestClient
 
 from schemas.envelope import Recorded, decode
+from schemas.events.accounts import AccountOpened
 from schemas.events.base import Payload, game_stream
 from schemas.events.game import SeatTaken
-from schemas.events.wallet import AccountOpened
 from services.runtime import http
 from services.runtime.database import open_sqlite
 from services.runtime.inbox import Verdict

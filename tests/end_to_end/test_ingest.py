@@ -364,7 +364,7 @@ def _events(folder):
 
 def _cash(folder, account):
     from services.runtime.database import open_sqlite
-    from services.wallet.store import balances_of
+    from services.wallet.queries import balances_of
 
     with open_sqlite(folder / "data" / "wallet.db", writer=False).connect() as db:
         return balances_of(db, "main", account)[0]["cash"]

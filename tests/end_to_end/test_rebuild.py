@@ -12,19 +12,21 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import Connection, Engine
 
-from schemas.commands import (
+from schemas.commands.game import (
     CloseBetting,
     CloseTable,
     CommitShoe,
-    Deposit,
     GameCommand,
     LeaveSeat,
     LoadShoe,
     OpenCoup,
     OpenTable,
-    PlaceBet,
     TakeSeat,
     VoidCoup,
+)
+from schemas.commands.wallet import (
+    Deposit,
+    PlaceBet,
 )
 from schemas.envelope import Recorded, decode
 from schemas.house import shipped_houses
@@ -276,6 +278,9 @@ def test_games_tables_come_again_from_its_events_and_secrets(data, tmp_path, bat
                 shoes = [key for key in asked.shoes if key not in state.known_shoes]
                 found = game_store.find_shoes(db, shoes)
                 state.known_shoes.update((key, found.get(key)) for key in shoes)
+                coups = [key for key in asked.coups if key not in state.known_coups]
+                ended = game_store.find_coups(db, coups)
+                state.known_coups.update((key, ended.get(key)) for key in coups)
                 for key in asked.cards:
                     if (cards := game_store.find_undealt_cards(db, key)) is not None:
                         state.undealt.cards[key] = cards

@@ -10,7 +10,10 @@ import pytest
 
 from deploy.kafka.ports import HeldPort
 from deploy.processes import ServiceFailed
-from schemas.events.wallet import CoupSettled, Deposited
+from schemas.events.accounts import Deposited
+from schemas.events.wallet import (
+    CoupSettled,
+)
 from schemas.house import shipped_houses
 from services.room.readers import coups_in_play
 from services.room.remote import RemoteRoom

@@ -12,8 +12,11 @@ import pytest
 import sqlalchemy as sa
 
 from schemas.envelope import Recorded, encode
+from schemas.events.accounts import Deposited
 from schemas.events.game import CardDealt
-from schemas.events.wallet import CoupSettled, Deposited
+from schemas.events.wallet import (
+    CoupSettled,
+)
 from services.audit.verification import Verification
 from services.audit.verify import verify
 from services.runtime.installation import Installation

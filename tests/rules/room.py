@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
-from schemas.commands import (
+from schemas.commands.game import (
     CloseBetting,
     CommitShoe,
     GameCommand,
@@ -22,10 +22,11 @@ from schemas.commands import (
 )
 from schemas.envelope import FIRST_PREVIOUS, Recorded, encode
 from schemas.events.base import Payload, game_stream, wallet_stream
+from schemas.events.game import HouseSet
 from schemas.events.wallet import BetsSealed, LargestPlayerBet
 from schemas.house import House, shipped_houses
-from services.game.core.state import CoupKey, EndedCoup, GameState, Shoe, ShoeKey, Table, TableKey
-from services.game.core.table import decide, evolve, keep, needs, react
+from services.game.core.state import CoupKey, EndedCoup, GameState, HouseKey, Shoe, ShoeKey, Table, TableKey
+from services.game.core.table import decide, evolve, keep, needs, needs_houses, react
 from services.game.core.tableau import Order
 
 HOUSES = shipped_houses()
@@ -52,6 +53,7 @@ class Store:
 
     shoes: dict[ShoeKey, Shoe] = field(default_factory=dict)
     coups: dict[CoupKey, EndedCoup] = field(default_factory=dict)
+    houses: dict[HouseKey, House] = field(default_factory=dict)
     seeds: dict[ShoeKey, bytes] = field(default_factory=dict)
     cards: dict[CoupKey, tuple[str, ...]] = field(default_factory=dict)
 
@@ -105,12 +107,22 @@ class Room:
             for coup in wanted.coups:
                 if coup not in self.state.known_coups:
                     self.state.known_coups[coup] = self.store.coups.get(coup)
+        for item in items:
+            if not isinstance(item, Recorded):
+                houses = {key: self.store.houses[key] for key in needs_houses(self.state, item)}
+                self.state.known_houses.update(houses)
 
     def _append(self, payload: Payload) -> None:
         operator, table = payload.operator, getattr(payload, "table")  # noqa: B009
         event = self._encoded(game_stream(operator, table), payload)
         self.events.append(event)
+        self._evolve(event)
+
+    def _evolve(self, event: Recorded[Any]) -> None:
         evolve(self.state, event)
+        if isinstance(event.data, HouseSet):
+            data = event.data
+            self.store.houses[HouseKey(data.operator, data.table, data.house_number)] = data.house
 
     def _encoded(self, stream: str, payload: Payload) -> Recorded[Any]:
         self.now += 1
@@ -239,7 +251,7 @@ class Room:
             for coup in needs(event).cards:
                 if coup in other.store.cards:
                     other.state.undealt.cards[coup] = other.store.cards[coup]
-            evolve(other.state, event)
+            other._evolve(event)
             other._save()
         return other
 

@@ -2,7 +2,11 @@
 
 import pytest
 
-from schemas.commands import LeaveSeat, SetHouse, TakeSeat
+from schemas.commands.game import (
+    LeaveSeat,
+    SetHouse,
+    TakeSeat,
+)
 from schemas.events.game import CardDealt, CardsToSqueeze, CoupConcluded, CoupOpened, ShoePassed
 from schemas.events.wallet import LargestPlayerBet
 from services.game.core.seating import next_seat

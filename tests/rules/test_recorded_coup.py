@@ -2,7 +2,13 @@
 
 import pytest
 
-from schemas.commands import CloseTable, EndShoe, SetHouse, VoidCoup, VoidOverdue
+from schemas.commands.game import (
+    CloseTable,
+    EndShoe,
+    SetHouse,
+    VoidCoup,
+    VoidOverdue,
+)
 from schemas.events.game import (
     CardDealt,
     CoupConcluded,

@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection
 
-from schemas.commands import CloseTable, CommitShoe, GameCommand, LeaveSeat, SetHouse, VoidCoup
+from schemas.commands.game import (
+    CloseTable,
+    CommitShoe,
+    GameCommand,
+    LeaveSeat,
+    SetHouse,
+    VoidCoup,
+)
 from schemas.envelope import Recorded
 from schemas.events.base import Payload, game_stream
 from schemas.events.game import CoupConcluded, ShoeEnded

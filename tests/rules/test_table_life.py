@@ -2,7 +2,7 @@
 
 import pytest
 
-from schemas.commands import (
+from schemas.commands.game import (
     CloseTable,
     CommitShoe,
     EndShoe,

@@ -11,9 +11,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from schemas.commands import (
+from schemas.commands.game import (
     CloseBetting,
     CommitShoe,
+    CorrectCoup,
     EndShoe,
     GameCommand,
     LeaveSeat,
@@ -25,11 +26,13 @@ from schemas.commands import (
     VoidOverdue,
 )
 from schemas.envelope import decode
+from schemas.events.base import EventRef
 from schemas.events.game import (
     BettingClosed,
     CardBurned,
     CardDealt,
     CoupConcluded,
+    CoupCorrected,
     CoupOpened,
     CoupVoided,
     SeatLeft,
@@ -141,12 +144,22 @@ class Table(RuleBasedStateMachine):
         self.seals.add((seal.stream, seal.sequence, seal.hash))
         self.room.hear(seal)
 
-    @rule(shoe=SHOES, number=COUPS, opened=st.booleans())
-    def void(self, shoe, number, opened):
+    @rule(shoe=SHOES, number=COUPS, opened=st.booleans(), approver=st.sampled_from([None, "A", "B"]))
+    def void(self, shoe, number, opened, approver):
         coup = self.room.table.coup
         if opened and coup is not None:
             shoe, number = coup.shoe, coup.number
-        self.attempt(VoidCoup(**AT, shoe=shoe, coup=number, reason="misdeal"))
+        people = {} if approver is None else {"initiator": "A", "approver": approver}
+        self.attempt(VoidCoup(**AT, shoe=shoe, coup=number, reason="misdeal", **people))
+
+    @rule(drawn=CARDS, whole=st.booleans(), approver=st.sampled_from(["A", "B", "B", "B"]), data=st.data())
+    def correct(self, drawn, whole, approver, data):
+        """Some coup had other cards: one that is over, open, void, or was never there."""
+        opened = [(event.shoe, event.coup) for event in of_type(self.room.events, CoupOpened)]
+        shoe, number = data.draw(st.sampled_from([*opened, ("A", 99)]))
+        used = play(drawn, self.house.deal.order).used if whole else len(drawn)
+        asked = {"reason": "misread", "initiator": "A", "approver": approver}
+        self.attempt(CorrectCoup(**AT, shoe=shoe, coup=number, cards=tuple(drawn[:used]), **asked))
 
     @rule()
     def time_out(self):
@@ -224,7 +237,7 @@ class Table(RuleBasedStateMachine):
                     result = check(cards[-event.cards :], self.house.deal.order)
                     assert (result.outcome, result.player_total) == (event.outcome, event.player_total)
                     open_coup = None
-                case CoupVoided():
+                case CoupVoided(corrects=None):
                     assert (event.shoe, event.coup) == open_coup
                     open_coup = None
                 case ShoePassed():
@@ -240,9 +253,33 @@ class Table(RuleBasedStateMachine):
                     dealer = None if dealer == event.seat and self.source == "virtual" else dealer
                 case _:
                     pass
+        self.check_results()
         for shown in by_shoe.values():
             assert [card.index for card in shown] == list(range(1, len(shown) + 1))
         self.check_shoes(by_shoe)
+
+    def check_results(self):
+        """Of each coup one result is in force at any time, and it names the one whose place it took."""
+        for event in of_type(self.room.events, CoupCorrected):
+            result = check([each.card for each in event.hands], self.house.deal.order)
+            assert (result.outcome, result.player_total) == (event.outcome, event.player_total)
+            assert event.initiator != event.approver
+        in_force: dict[Any, Any] = {}
+        for event in self.room.events:
+            match event.data:
+                case CoupConcluded(version=1) | CoupVoided(corrects=None):
+                    assert (event.data.shoe, event.data.coup) not in in_force
+                case CoupConcluded():
+                    raise AssertionError("the first result is version 1")
+                case CoupCorrected() | CoupVoided():
+                    before = in_force[event.data.shoe, event.data.coup]
+                    assert isinstance(before.data, CoupConcluded | CoupCorrected), "a void is final"
+                    assert event.data.version == before.data.version + 1
+                    place = EventRef(stream=before.stream, sequence=before.sequence, hash=before.hash)
+                    assert event.data.corrects == place
+                case _:
+                    continue
+            in_force[event.data.shoe, event.data.coup] = event
 
     def check_shoes(self, by_shoe):
         every_round = self.house.shoe.cut_cards_from_end is None

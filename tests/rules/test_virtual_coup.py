@@ -2,7 +2,10 @@
 
 import pytest
 
-from schemas.commands import VoidCoup, VoidOverdue
+from schemas.commands.game import (
+    VoidCoup,
+    VoidOverdue,
+)
 from schemas.events.game import (
     BettingClosed,
     CardBurned,
@@ -127,7 +130,7 @@ def test_one_coup_at_a_time(room):
 def test_a_coup_needs_a_shoe_that_is_loaded(room):
     with refused("SHOE_UNKNOWN", "shoe"):
         room.open(1, shoe="shoe-9")
-    from schemas.commands import CommitShoe
+    from schemas.commands.game import CommitShoe
 
     room.do(CommitShoe(**AT, shoe="shoe-2"))
     with refused("SHOE_NOT_LOADED", "shoe"):
@@ -168,12 +171,12 @@ def test_a_void_coup_is_not_dealt_when_its_seal_comes_late(room):
     assert room.hear(late) == []
 
 
-def test_voiding_again_changes_nothing_and_a_result_is_not_voided(room):
+def test_voiding_again_changes_nothing_and_a_result_is_not_voided_by_one_alone(room):
     room.open(1)
     room.do(void(1))
     assert room.do(void(1)) == []
     room.play(2)
-    with refused("COUP_CONCLUDED", "coup"):
+    with refused("FOUR_EYES", "initiator"):
         room.do(void(2))
     with refused("COUP_UNKNOWN", "coup"):
         room.do(void(3))

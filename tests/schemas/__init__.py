@@ -69,8 +69,11 @@ def _field_faults(schema: Any, name: str, item: Any, root: dict[str, Any], path:
     named = [schema["properties"][name]] if name in schema.get("properties", {}) else []
     for each in [*named, *by_pattern]:
         yield from _faults(each, item, root, path)
-    if not named and not by_pattern and schema.get("additionalProperties") is False:
+    others = schema.get("additionalProperties")
+    if not named and not by_pattern and others is False:
         yield f"{path}: additionalProperties"
+    if not named and not by_pattern and isinstance(others, dict):
+        yield from _faults(others, item, root, path)
 
 
 def _is_of(name: str, value: Any) -> bool:

@@ -22,8 +22,11 @@ from schemas.envelope import (
     hash_of,
 )
 from schemas.events import EVENTS
+from schemas.events.accounts import AccountOpened, Deposited
 from schemas.events.game import CoupConcluded, CoupVoided, SeatLeft, SeatTaken
-from schemas.events.wallet import AccountOpened, ConflictDetected, Deposited
+from schemas.events.wallet import (
+    ConflictDetected,
+)
 from tests.contracts.streams import NOON, Stream
 
 SEAT = SeatTaken(operator="op", table="T1", seat=1)

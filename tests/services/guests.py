@@ -12,9 +12,9 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, Engine
 
 from schemas.envelope import Recorded, UnknownType
+from schemas.events.accounts import AccountOpened
 from schemas.events.base import Payload
 from schemas.events.game import SeatTaken
-from schemas.events.wallet import AccountOpened
 from schemas.refusal import Refusal
 from services.runtime.bus.embedded import EmbeddedBus
 from services.runtime.database import migrate, open_sqlite

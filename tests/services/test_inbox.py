@@ -9,8 +9,8 @@ import sqlalchemy as sa
 
 from schemas.envelope import Recorded, decode, hash_of
 from schemas.events import EVENTS
+from schemas.events.accounts import AccountOpened
 from schemas.events.game import SeatLeft, SeatTaken
-from schemas.events.wallet import AccountOpened
 from services.runtime.database import open_sqlite
 from services.runtime.inbox import Irregularity, Verdict
 from services.runtime.ports import Record

@@ -90,9 +90,55 @@ RUNTIME = [
 
 COUP = "'main', 'T', 'S'"
 CONCLUDED = "'concluded', '', NULL, 1"
+
+
+def said_anew(*outcomes: str | None, coup: int = 1, **other: str) -> str:
+    """Game says these things of a coup, one after another, the last one in force."""
+    number, last = len(outcomes), outcomes[-1]
+    results = ", ".join(
+        f"jsonb_build_object('hash', repeat('{'abcd'[place]}', 64), 'outcome', "
+        f"{'NULL' if outcome is None else repr(outcome)}::text)"
+        for place, outcome in enumerate(outcomes)
+    )
+    columns = {
+        "status": "'voided'" if last is None else "'concluded'",
+        "outcome": "NULL" if last is None else repr(last),
+        "player_total": "NULL" if last is None else {"player": "9", "banker": "1", "tie": "5"}[last],
+        "banker_total": "NULL" if last is None else "5",
+        "version": str(number),
+        "sequence": str(8 + number),
+        "hash": f"repeat('{'abcd'[number - 1]}', 64)",
+        "results": f"jsonb_build_array({results})::text",
+    }
+    changed = ", ".join(f"{name} = {value}" for name, value in {**columns, **other}.items())
+    return f"UPDATE game_coup SET {changed} WHERE coup = {coup};"
+
+
 GAME = [
     ("game_coup_is_over", "UPDATE game_coup SET cards = '9C' WHERE coup = 1"),
     ("game_coup_is_over", "UPDATE game_coup SET dealer_seat = 3 WHERE coup = 1"),
+    ("game_coup_is_over", "UPDATE game_coup SET outcome = 'tie', banker_total = 8 WHERE coup = 1"),
+    ("game_coup_is_over", said_anew("player", "tie", coup=2)),
+    ("game_coup_is_over", said_anew("banker", "tie")),
+    ("game_coup_is_over", said_anew("player", "tie", cards="'9C'")),
+    ("game_coup_is_over", said_anew("player", "tie", sequence="9")),
+    ("game_coup_is_over", said_anew("player", "tie") + said_anew("player", "banker", "tie")),
+    ("game_coup_is_over", said_anew("player", None) + said_anew("player", None, "tie")),
+    (
+        "game_coup_sequence_from_one",
+        f"INSERT INTO game_coup VALUES ({COUP}, 3, 'voided', '', NULL, 1, NULL, NULL, NULL, 1, 0)",
+    ),
+    (
+        "game_coup_hash_form",
+        f"INSERT INTO game_coup VALUES ({COUP}, 3, 'voided', '', NULL, 1, NULL, NULL, NULL, 1, 1, 'A')",
+    ),
+    (
+        "game_coup_results_counted",
+        f"INSERT INTO game_coup VALUES ({COUP}, 3, 'voided', '', NULL, 1, NULL, NULL, NULL, 2, 1, {HASH})",
+    ),
+    ("game_coup_results_counted", said_anew("player", "tie", version="3")),
+    ("game_coup_last_result_in_force", said_anew("player", "tie", hash="repeat('c', 64)")),
+    ("game_coup_last_result_in_force", said_anew("player", "tie", outcome="'player'", player_total="6")),
     ("game_coup_status_known", f"INSERT INTO game_coup VALUES ({COUP}, 3, 'open', '', NULL, 1)"),
     (
         "game_coup_outcome_known",
@@ -121,7 +167,7 @@ GAME = [
     ("game_undealt_cards_committed", "UPDATE game_undealt_cards SET cards = '9C 9D'"),
 ]
 GAME_BEFORE = f"""
-    INSERT INTO game_coup VALUES ({COUP}, 1, 'concluded', '8C 8D', NULL, 1, 'player', 8, 0);
+    INSERT INTO game_coup VALUES ({COUP}, 1, 'concluded', '8C 8D', NULL, 1, 'player', 8, 0, 1, 9, {HASH});
     INSERT INTO game_coup VALUES ({COUP}, 2, 'voided', '', NULL, 1);
     INSERT INTO game_house VALUES ('main', 'T', 1, 'a house');
     INSERT INTO game_undealt_seed VALUES ({COUP}, sha256('seed'));
@@ -311,6 +357,9 @@ def test_the_runtime_may_do_what_it_does(connect, service, sql):
     [
         ("game", "UPDATE game_coup SET cards = cards, status = status"),
         ("game", "DELETE FROM game_undealt_seed"),
+        ("game", said_anew("player", "tie") + said_anew("player", "tie", "player")),
+        ("game", said_anew("player", "tie", "player")),
+        ("game", said_anew("player", None)),
         ("wallet", "UPDATE wallet_bet SET status = status, returned = returned"),
         ("wallet", "UPDATE wallet_coup SET phase = phase"),
         ("wallet", LOSE + "UPDATE wallet_coup SET phase = 'settled', version = 1 WHERE coup = 1"),

@@ -10,7 +10,14 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 from sqlmodel import SQLModel
 
-from schemas.commands import OpenCoup, OpenTable, PlaceBet, VoidCoup
+from schemas.commands.game import (
+    OpenCoup,
+    OpenTable,
+    VoidCoup,
+)
+from schemas.commands.wallet import (
+    PlaceBet,
+)
 from schemas.house import shipped_houses
 from services.room.local import LocalRoom
 from services.room.tables import Plan, VirtualTable, play

@@ -19,10 +19,10 @@ from services.audit import store as audit_store
 from services.game import store as game_store
 from services.runtime.postgres import open_as_owner, open_postgres
 from services.runtime.prepare import close_to_others, places_of, prepare
-from services.wallet import store as wallet_store
+from services.wallet import tables as wallet_tables
 from tests.support import requires
 
-SERVICES = {"game": game_store.ACCESS, "wallet": wallet_store.ACCESS, "audit": audit_store.ACCESS}
+SERVICES = {"game": game_store.ACCESS, "wallet": wallet_tables.ACCESS, "audit": audit_store.ACCESS}
 _PASSWORD = "for-tests"  # where nobody asks for one it does no harm
 
 

@@ -14,17 +14,19 @@ from math import floor
 import pytest
 import sqlalchemy as sa
 
-from schemas.commands import Deposit, RepairSettlement
+from schemas.commands.wallet import (
+    Deposit,
+    RepairSettlement,
+)
 from schemas.envelope import EVENT_BYTES_MAX
+from schemas.events.accounts import AccountOpened, Deposited
 from schemas.events.wallet import (
-    AccountOpened,
     BetAccepted,
     BetRefused,
     BetsSealed,
     ConflictDetected,
     CoupReturned,
     CoupSettled,
-    Deposited,
     LargestPlayerBet,
     SpotTotal,
 )
@@ -34,10 +36,10 @@ from services.runtime.bus.embedded import EmbeddedBus
 from services.runtime.process import WriterThread
 from services.runtime.settings import Settings
 from services.wallet.core.paytable import Paytable
-from services.wallet.store import balances_of
+from services.wallet.queries import balances_of
 from tests.contracts.bus import ROOT
 from tests.contracts.streams import record_of
-from tests.wallet.world import HOUSES, OPERATOR, SHOE, TABLE, Game, World, house
+from tests.wallet.world import wealth, HOUSES, OPERATOR, SHOE, TABLE, Game, World, house
 
 
 def returned(world: World, coup: int = 1) -> list[tuple[str, str, int, int]]:
@@ -214,7 +216,7 @@ def test_money_case_5_one_batch_with_the_same_id_twice(world):
     first, second = world.submit(bet, bet)
     assert world.wallet.step() == 2
     assert (first.result(0).replayed, second.result(0).replayed) == (False, True)
-    assert first.result(0).bet == second.result(0).bet
+    assert first.result(0).event.bet == second.result(0).event.bet
     assert world.cash("Ann") == 4_000
     assert len(world.events(BetAccepted)) == 1
 
@@ -225,7 +227,7 @@ def test_money_case_5_one_batch_with_the_first_deposit_twice(world):
     first, second = world.submit(deposit, deposit)
     world.wallet.step()
     assert (first.result(0).replayed, second.result(0).replayed) == (False, True)
-    assert first.result(0).account == second.result(0).account
+    assert first.result(0).event.account == second.result(0).event.account
     assert [type(event.data) for event in world.events()] == [AccountOpened, Deposited]
     assert world.cash("Ann") == 500
 
@@ -535,7 +537,7 @@ def test_w1_ids_are_unique_for_a_player_only(world):
     ann, bea = (world.bet(who, "tie", 500, tx="T1") for who in ("Ann", "Bea"))
     assert not ann.replayed
     assert not bea.replayed
-    assert ann.bet != bea.bet
+    assert ann.event.bet != bea.event.bet
     assert (world.cash("Ann"), world.cash("Bea")) == (500, 1_500)
 
 
@@ -580,7 +582,7 @@ def test_w3_a_replay_answers_what_was_answered_and_writes_nothing(world):
     world.restart()
     before = world.events()
     again = world.bet("Ann", "player", 300, tx="T1")
-    assert (first.bet, first.code, first.balance, first.current) == (again.bet, "OK", 700, 700)
+    assert (first.event.bet, first.code, first.balance, first.current) == (again.event.bet, "OK", 700, 700)
     assert (again.balance, again.current, again.replayed) == (700, 1_350, True)
     assert world.events() == before
 
@@ -665,7 +667,7 @@ def test_w26_totals_beyond_64_bits(world):
     assert world.ask(deposits[-1]).balance == 9_300 * 10**15
     with world.reader.connect() as db, db.begin():
         assert balances_of(db, OPERATOR, "Ann") == [
-            {"currency": "EUR", "cash": "93080000000000000.00", "in_play": "0.00"}
+            wealth("EUR", cash="93080000000000000.00", in_play="0.00")
         ]
 
 

@@ -7,8 +7,14 @@ from types import TracebackType
 from typing import Any
 
 import sqlalchemy as sa
+from fastapi import FastAPI
 
-from schemas.commands import Deposit, PlaceBet, RepairSettlement, WalletCommand
+from schemas.commands.wallet import (
+    Deposit,
+    PlaceBet,
+    RepairSettlement,
+    WalletCommand,
+)
 from schemas.envelope import Recorded, decode
 from schemas.events.base import Outcome, Payload, game_stream
 from schemas.events.game import (
@@ -21,17 +27,20 @@ from schemas.events.game import (
 )
 from schemas.house import House, shipped_houses
 from services.runtime.bus.embedded import EmbeddedBus
+from services.runtime.callers import Authenticator
 from services.runtime.database import open_sqlite
 from services.runtime.installation import Installation
+from services.runtime.operators import Operators
 from services.runtime.ports import Record
 from services.runtime.ports_system import ManualClock, SeededIds
 from services.runtime.settings import Settings
 from services.runtime.store import read_all
 from services.runtime.writer import Writer
-from services.wallet import store
-from services.wallet.core.ledger import BETS_IN_PLAY, Line
+from services.wallet import queries, store
+from services.wallet.api import wallet_app
+from services.wallet.core.postings import BETS_IN_PLAY
 from services.wallet.core.state import CoupKey, WalletState
-from services.wallet.store import BetRecord
+from services.wallet.queries import BetRecord
 from services.wallet.wiring import open_wallet
 from tests.contracts.streams import START, Stream
 
@@ -45,6 +54,10 @@ TIERS: dict[Outcome, dict[str, str]] = {
     "tie": {"player": "push", "banker": "push", "tie": "win"},
 }
 """What game says of the three main spots."""
+
+
+Line = tuple[str, str | None, str]
+"""Account number, party, currency: of the one operator of these tests."""
 
 
 def house(**commission: str) -> House:
@@ -232,13 +245,13 @@ class World:
     def balances(self) -> dict[Line, int]:
         """The trial balance, debits positive; what is in play as one sum a currency."""
         totals: dict[Line, int] = {}
-        for (number, party, currency), amount in self.state.ledger.balances().items():
+        for (_, number, party, currency), amount in self.state.ledger.balances().items():
             line = (number, None if number == BETS_IN_PLAY else party, currency)
             totals[line] = totals.get(line, 0) + amount
         return totals
 
     def cash(self, account: str, currency: str = "EUR") -> int:
-        return self.state.ledger.cash(self.account(account), currency)
+        return self.state.ledger.cash(OPERATOR, self.account(account), currency)
 
     def account(self, reference: str) -> str:
         """The opaque id behind an operator's reference."""
@@ -247,12 +260,24 @@ class World:
 
     def bets(self, coup: int = 1) -> Sequence[BetRecord]:
         with self.reader.connect() as db, db.begin():
-            return store.bets_of_coup(db, CoupKey(OPERATOR, TABLE, SHOE, coup))
+            return queries.bets_of_coup(db, CoupKey(OPERATOR, TABLE, SHOE, coup))
 
     def rows(self, table: sa.Table) -> list[tuple[Any, ...]]:
         """A projection's rows, in the order of their keys."""
         with self.reader.connect() as db, db.begin():
             return rows_of(db, table)
+
+
+def app_of(world: World) -> FastAPI:
+    """Wallet's HTTP interface, at which nobody is asked who he is."""
+    authenticator = Authenticator(Operators.open(world.settings), world.clock)
+    return wallet_app(world.wallet, world.reader, authenticator, world.clock)
+
+
+def wealth(currency: str, *, cash: str, in_play: str) -> dict[str, str]:
+    """What a player has who has only cash and bets (W32)."""
+    nothing = dict.fromkeys(("bonus", "held", "withdrawing", "negative_receivable"), "0.00")
+    return {"currency": currency, "cash": cash, "in_play": in_play, "withdrawable": cash} | nothing
 
 
 def rows_of(db: sa.Connection, table: sa.Table) -> list[tuple[Any, ...]]:

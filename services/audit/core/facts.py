@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from schemas.events.audit import Turnover
 from schemas.events.base import Hand, Outcome
@@ -19,7 +19,11 @@ Verdict = Literal["verified", "discrepancy", "open"]
 
 @dataclass(frozen=True, slots=True)
 class BetAccount:
-    """One bet, as it was recorded. Amounts in minor units; ``returned`` includes the stake."""
+    """One bet, as it was recorded. Amounts in minor units; ``returned`` includes the stake.
+
+    ``returned`` is less the commission, also where that is collected later, and includes a free bet's stake
+    where that goes back.
+    """
 
     bet: str
     account: str
@@ -68,6 +72,8 @@ class CoupAccount:
     turnover: tuple[Turnover, ...]
     verdict: Verdict
     findings: tuple[str, ...]
+    version: int = 1
+    """Of its result."""
 
     @property
     def player(self) -> tuple[str, ...]:
@@ -109,6 +115,14 @@ class Listener(Protocol):
 
     def coup(self, account: CoupAccount) -> None:
         """A coup is finished and was judged; or the events end before that, and it is open."""
+
+
+@runtime_checkable
+class CorrectionListener(Listener, Protocol):
+    """Who wants to know of later results, too. ``coup`` was told of the first one."""
+
+    def correction(self, before: CoupAccount, after: CoupAccount) -> None:
+        """A coup has another result than it had, and was paid anew."""
 
 
 def turnover_of(bets: Iterable[BetAccount]) -> tuple[Turnover, ...]:

@@ -8,19 +8,43 @@ streams interleave.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 from schemas.events.audit import CoupVerified
 from schemas.events.base import EventRef, Outcome, wallet_stream
-from schemas.money import format_units
+from services.audit.core.coups import SAID_ONE_BY_ONE
 from services.audit.core.dealers import Dealers
-from services.audit.core.facts import BetAccount, BetStatus, CoupAccount, Verdict, turnover_of
-from services.audit.core.money import Payout
-from services.audit.core.room import Room
-from services.audit.core.state import Bet, Coup, HouseRules, Ref, Table
-from services.audit.core.wallets import SAID_ONE_BY_ONE
+from services.audit.core.facts import (
+    BetAccount,
+    BetStatus,
+    CorrectionListener,
+    CoupAccount,
+    Verdict,
+    turnover_of,
+)
+from services.audit.core.ledger import money
+from services.audit.core.limits import Move
+from services.audit.core.payouts import Wrong, wrong_payouts, wrong_void
+from services.audit.core.room import FAULTS_KEPT, Room
+from services.audit.core.settlements import STAKE_BACK
+from services.audit.core.state import (
+    Announced,
+    Bet,
+    Correction,
+    Coup,
+    HouseRules,
+    Ref,
+    Table,
+)
 
-_STATUS: dict[str, BetStatus] = {"win": "won", "lose": "lost", "push": "push", "returned": "returned"}
+_STATUS: dict[str, BetStatus] = {
+    "win": "won",
+    "lose": "lost",
+    "push": "push",
+    "returned": "returned",
+    "void": "returned",
+}
 _OUTCOMES: dict[str, Outcome] = {"player": "player", "banker": "banker", "tie": "tie"}
 
 
@@ -31,11 +55,17 @@ class Judgement:
         self._room, self._dealers = room, dealers
 
     def judge(self, coup: Coup) -> None:
-        """Say the verdict if both sides are complete, and let the coup go."""
-        if not (coup.ended and coup.paid):
-            return
+        """Say the verdict if both sides are complete, and let the coup go; then those on later results."""
+        if not coup.judged:
+            if not (coup.ended and coup.paid):
+                return
+            self._judge_first(coup)
+        while coup.corrections and coup.corrections[0].done and len(coup.announced) >= coup.judged:
+            self._judge_correction(coup, coup.corrections[0], coup.announced[coup.judged - 1])
+
+    def _judge_first(self, coup: Coup) -> None:
         table = self._room.tables[coup.stream]
-        rules = table.rules.get(coup.house_number)
+        rules = self._room.rules_of(table, coup.house_number)
         self._check_settlement(coup, table)
         self._check_seal(coup)
         if rules is not None:
@@ -45,7 +75,53 @@ class Judgement:
         if not coup.faults:
             self._verified(coup, bets)
         self._hand_out(coup, rules, bets, "discrepancy" if coup.faults else "verified")
+        coup.judged, coup.doubtful = 1, bool(coup.faults)
         self._room.drop_coup(coup)
+
+    def _judge_correction(self, coup: Coup, paid: Correction, said: Announced) -> None:
+        """What was paid anew is what the later result makes due, by the house that was in force then."""
+        rules = self._room.rules_of(self._room.tables[coup.stream], coup.house_number)
+        at = (coup.wallet, paid.at, paid.hash)
+        for check, what, recorded, expected in (
+            ("result", "the event", _ref(paid.result), _ref(said.end)),
+            ("correction", "the version", paid.version, said.version),
+            ("correction", "the outcome", paid.outcome or "void", said.outcome or "void"),
+            ("correction", "the house", paid.house_number, coup.house_number),
+        ):
+            if recorded != expected:
+                words = (
+                    f"coup {coup.number} is paid anew, and {what} is not the one that game corrected it by"
+                )
+                words += "" if what == "the event" else f": {recorded}, not {expected}"
+                self._money(
+                    coup, check, words, at=paid.at, recorded=recorded, expected=expected, correction=paid
+                )
+        before = self._account(coup, rules, _bets(coup), "discrepancy" if coup.doubtful else "verified")
+        wrong: list[Wrong] = []
+        outcome = _OUTCOMES.get(said.due_outcome)
+        for bet in coup.bets.values():
+            result = paid.bets.get(bet.bet)
+            if result is None:
+                continue
+            if not said.outcome:
+                wrong += wrong_void(bet, result)
+            elif outcome is not None and rules is not None and bet.spot in rules.payouts.spots:
+                wrong += wrong_payouts(bet, result, outcome, rules)
+            bet.set_result(result)
+        self._say_wrong(coup, wrong, at, paid)
+        faults = [*said.faults, *paid.faults]
+        coup.judged += 1
+        coup.doubtful = bool(faults)
+        coup.corrections.pop(0)
+        coup.settled_result, coup.settled_version, coup.settlement = paid.result, paid.version, at
+        self._room.touch_coup(coup)
+        bets = _bets(coup)
+        if not faults:
+            self._verified(coup, bets, said)
+        if isinstance(self._room.listener, CorrectionListener):
+            verdict: Verdict = "discrepancy" if faults else "verified"
+            after = replace(self._account(coup, rules, bets, verdict), findings=tuple(faults[:FAULTS_KEPT]))
+            self._room.listener.correction(before, after)
 
     def account_for_open(self, coup: Coup) -> None:
         """Hand out a coup that is not finished where the events end."""
@@ -102,45 +178,63 @@ class Judgement:
 
     def _check_bets(self, coup: Coup, table: Table, rules: HouseRules) -> None:
         """Every bet was on a spot of the house from a seat of the table, and came to what it had to."""
-        wrong: list[tuple[Bet, str, str, object, object]] = []
+        wrong: list[Wrong] = []
+        outcome = _OUTCOMES.get(coup.due_outcome)
+        paid = coup.ended == "concluded" and coup.settled_as == "settled" and outcome is not None
         for bet in coup.bets.values():
             if bet.spot not in coup.spots or bet.spot not in rules.payouts.spots:
                 words = f"bet {bet.bet} is on {bet.spot}, which coup {coup.number} does not offer"
-                wrong.append((bet, "spots", words, bet.spot, ", ".join(coup.spots)))
+                wrong.append(Wrong(bet, "spots", words, bet.spot, ", ".join(coup.spots)))
                 continue
             if bet.seat is not None and bet.seat > table.seats:
                 words = f"bet {bet.bet} is from seat {bet.seat}, and the table has {table.seats}"
-                wrong.append((bet, "seat", words, bet.seat, f"at most {table.seats}"))
-            if bet.ended and coup.ended == "concluded" and coup.settled_as == "settled":
-                self._check_payout(coup, bet, rules, wrong)
-        for bet, check, words, recorded, expected in wrong[:SAID_ONE_BY_ONE]:
+                wrong.append(Wrong(bet, "seat", words, bet.seat, f"at most {table.seats}"))
+            if bet.ended and paid and outcome is not None:
+                wrong += wrong_payouts(bet, bet.result, outcome, rules)
+        self._say_wrong(coup, wrong, coup.settlement)
+        if rules.limits:
+            self._check_limits(coup, rules)
+
+    def _check_limits(self, coup: Coup, rules: HouseRules) -> None:
+        """No bet was beyond the table's limits when it was taken."""
+        moves = [
+            Move(
+                bet.asked or bet.sequence,
+                bet.bet,
+                bet.account,
+                bet.spot,
+                bet.currency,
+                bet.stake + bet.taken_back,
+            )
+            for bet in coup.bets.values()
+        ]
+        moves += [Move(*row) for row in coup.taken_back]
+        for excess in rules.limits.exceeded(moves):
+            is_, limit = money(excess.amount, excess.currency), money(excess.limit, excess.currency)
+            words = f"with bet {excess.bet} {excess.what} came to {is_}, and the table's limit is {limit}"
             self._money(
-                coup, check, words, at=bet.ended or bet.sequence, recorded=recorded, expected=expected
+                coup, "limit", words, at=excess.sequence, recorded=excess.amount, expected=excess.limit
+            )
+
+    def _say_wrong(
+        self, coup: Coup, wrong: list[Wrong], at: Ref | None, correction: Correction | None = None
+    ) -> None:
+        """``correction``: what was paid anew, where it is not about the first result."""
+        sequence = at[1] if correction is not None and at else 0
+        for each in wrong[:SAID_ONE_BY_ONE]:
+            self._money(
+                coup,
+                each.check,
+                each.words,
+                at=sequence or each.bet.ended or each.bet.sequence,
+                recorded=each.recorded,
+                expected=each.expected,
+                correction=correction,
             )
         if len(wrong) > SAID_ONE_BY_ONE:
             more = len(wrong) - SAID_ONE_BY_ONE
-            self._money(coup, "payout", f"and {more} more bets of coup {coup.number} likewise")
-
-    def _check_payout(
-        self, coup: Coup, bet: Bet, rules: HouseRules, wrong: list[tuple[Bet, str, str, object, object]]
-    ) -> None:
-        due = rules.payouts.pay(bet.spot, _OUTCOMES[coup.due_outcome], bet.stake, bet.exponent)
-        if bet.tier != due.tier:
-            words = f"bet {bet.bet} on {bet.spot} was settled as {bet.tier}, and {due.tier} was due"
-            wrong.append((bet, "tiers", words, bet.tier, due.tier))
-        if bet.commission != due.commission or bet.exact != str(due.exact):
-            words = (
-                f"the commission on bet {bet.bet} of {_amount(bet.stake, bet)} was "
-                f"{_amount(bet.commission, bet)} (exactly {bet.exact} minor units), "
-                f"and {_amount(due.commission, bet)} ({due.exact}) was due"
-            )
-            wrong.append((bet, "commission", words, bet.commission, due.commission))
-        if bet.returned != due.returned:
-            words = (
-                f"bet {bet.bet} of {_amount(bet.stake, bet)} on {bet.spot} was paid "
-                f"{_amount(bet.returned, bet)}, and {_amount(due.returned, bet)} was due{_because(bet, due)}"
-            )
-            wrong.append((bet, "payout", words, bet.returned, due.returned))
+            words = f"and {more} more bets of coup {coup.number} likewise"
+            self._money(coup, "payout", words, at=sequence, correction=correction)
 
     def _money(
         self,
@@ -151,8 +245,11 @@ class Judgement:
         at: int = 0,
         recorded: object = "",
         expected: object = "",
+        correction: Correction | None = None,
     ) -> None:
         sequence = at or (coup.settlement[1] if coup.settlement else 0)
+        if correction is not None:
+            correction.faults.append(words)
         self._room.report_at(
             check,
             coup.operator,
@@ -161,13 +258,14 @@ class Judgement:
             recorded=recorded,
             expected=expected,
             place=coup.place,
-            coup=coup,
+            coup=coup if correction is None else None,
         )
 
-    def _verified(self, coup: Coup, bets: tuple[BetAccount, ...]) -> None:
+    def _verified(self, coup: Coup, bets: tuple[BetAccount, ...], later: Announced | None = None) -> None:
         assert coup.end is not None
         assert coup.settlement is not None
-        void = coup.ended == "voided"
+        void = coup.ended == "voided" if later is None else not later.outcome
+        outcome = coup.outcome if later is None else later.outcome
         self._room.said.append(
             CoupVerified(
                 operator=coup.operator,
@@ -175,12 +273,12 @@ class Judgement:
                 shoe=coup.shoe,
                 coup=coup.number,
                 status="void" if void else "settled",
-                version=coup.version,
-                outcome=None if void else _OUTCOMES[coup.outcome],
+                version=coup.version if later is None else later.version,
+                outcome=None if void else _OUTCOMES[outcome],
                 cards=tuple(coup.cards),
                 bets=len(coup.bets),
                 turnover=turnover_of(bets),
-                result=_event_ref(coup.end),
+                result=_event_ref(coup.end if later is None else later.end),
                 settlement=_event_ref(coup.settlement),
             )
         )
@@ -188,33 +286,41 @@ class Judgement:
     def _hand_out(
         self, coup: Coup, rules: HouseRules | None, bets: tuple[BetAccount, ...], verdict: Verdict
     ) -> None:
-        if self._room.listener is None:
-            return
+        if self._room.listener is not None:
+            self._room.listener.coup(self._account(coup, rules, bets, verdict))
+
+    def _account(
+        self, coup: Coup, rules: HouseRules | None, bets: tuple[BetAccount, ...], verdict: Verdict
+    ) -> CoupAccount:
         status: Literal["settled", "void", "open"] = "void" if coup.ended == "voided" else "settled"
         concluded = coup.ended == "concluded"
-        self._room.listener.coup(
-            CoupAccount(
-                operator=coup.operator,
-                table=coup.table,
-                shoe=coup.shoe,
-                coup=coup.number,
-                house="" if rules is None else rules.house.id,
-                house_number=coup.house_number,
-                status="open" if verdict == "open" else status,
-                dealt=tuple(zip(coup.hands, coup.cards, strict=True)),
-                player_total=coup.player_total if concluded else None,
-                banker_total=coup.banker_total if concluded else None,
-                outcome=_OUTCOMES[coup.outcome] if concluded else None,
-                natural=coup.natural,
-                dealer=coup.dealer,
-                dealer_seat=coup.dealer_seat,
-                squeezed=bool(coup.squeezed),
-                squeezed_by=coup.squeezed_by,
-                bets=(*bets, *_refused(coup)),
-                turnover=turnover_of(bets),
-                verdict=verdict,
-                findings=tuple(coup.faults),
-            )
+        outcome, version, totals = coup.outcome, coup.version, concluded
+        if coup.judged > 1:
+            last = coup.announced[coup.judged - 2]
+            outcome, version, concluded, totals = last.outcome, last.version, bool(last.outcome), False
+            status = "settled" if last.outcome else "void"
+        return CoupAccount(
+            operator=coup.operator,
+            table=coup.table,
+            shoe=coup.shoe,
+            coup=coup.number,
+            house="" if rules is None else rules.house.id,
+            house_number=coup.house_number,
+            status="open" if verdict == "open" else status,
+            dealt=tuple(zip(coup.hands, coup.cards, strict=True)),
+            player_total=coup.player_total if totals else None,
+            banker_total=coup.banker_total if totals else None,
+            outcome=_OUTCOMES[outcome] if concluded else None,
+            natural=coup.natural,
+            dealer=coup.dealer,
+            dealer_seat=coup.dealer_seat,
+            squeezed=bool(coup.squeezed),
+            squeezed_by=coup.squeezed_by,
+            bets=(*bets, *_refused(coup)),
+            turnover=turnover_of(bets),
+            verdict=verdict,
+            findings=tuple(coup.faults),
+            version=version,
         )
 
 
@@ -228,7 +334,7 @@ def _bets(coup: Coup) -> tuple[BetAccount, ...]:
             currency=bet.currency,
             exponent=bet.exponent,
             stake=bet.stake,
-            returned=bet.returned,
+            returned=bet.returned if bet.funding == "cash" and not bet.deferred else _in_effect(bet),
             commission=bet.commission,
             status=_STATUS.get(bet.tier, "open") if bet.ended else "open",
         )
@@ -236,23 +342,21 @@ def _bets(coup: Coup) -> tuple[BetAccount, ...]:
     )
 
 
+def _in_effect(bet: Bet) -> int:
+    """What comes of a bet all in all: less the commission that is owed, and with the free bet that goes back.
+
+    So what the house keeps of all bets is what its gaming accounts say.
+    """
+    if bet.funding == "free" and bet.ended and bet.tier in STAKE_BACK:
+        return bet.stake
+    return bet.returned - bet.commission if bet.deferred else bet.returned
+
+
 def _refused(coup: Coup) -> tuple[BetAccount, ...]:
     return tuple(
         BetAccount(bet, account, seat, spot, currency, exponent, stake, 0, 0, "refused", code)
         for bet, account, seat, spot, currency, exponent, stake, code in coup.refused
     )
-
-
-def _amount(units: int, bet: Bet) -> str:
-    return f"{format_units(units, bet.exponent)} {bet.currency}"
-
-
-def _because(bet: Bet, due: Payout) -> str:
-    if due.tier == "push":
-        return ": a tie returns the stake"
-    if due.tier == "win" and due.commission:
-        return f": stake and winnings, less {_amount(due.commission, bet)} commission"
-    return ""
 
 
 def _ref(ref: Ref | None) -> str:

@@ -38,6 +38,11 @@ class Payout(NamedTuple):
     """The commission before it was rounded."""
 
 
+def of_free_bet(due: Payout, stake: int) -> int:
+    """What a free bet returns where one out of cash comes to ``due``: its stake is no player's money."""
+    return 0 if due.tier in ("lose", "push") else due.returned - stake
+
+
 def profit(price: str) -> Fraction:
     """What a winning unit gains beside itself: ``8 to 1`` gains 8, and so does ``9 for 1``.
 

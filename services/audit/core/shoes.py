@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from schemas.envelope import Recorded
@@ -233,6 +234,28 @@ class Shoes:
             if copies > shoe.decks:
                 self._too_many(event, shoe, card, copies, coup)
 
+    def too_many(
+        self, shoe: Shoe, read: Sequence[str], right: Sequence[str], *, others: bool
+    ) -> list[tuple[str, int, int]]:
+        """Cards that so many decks do not have, if a coup had these where others were read: which, how many
+        there would be, and how many there can be. ``others``: the shoe's other coups count too.
+
+        Nothing is counted anew: what left a shoe is what was recorded when it did.
+        """
+        counts = list(shoe.counts) if others else [0] * len(shoe.counts)
+        for cards, change in ((read if others else (), -1), (right, 1)):
+            for card in cards:
+                for place in _places(card):
+                    counts[place] = max(counts[place] + change, 0)
+        found = {}
+        for card in right:
+            for place in _places(card):
+                rank = place >= RANK_COUNTS
+                most = 4 * shoe.decks if rank else shoe.decks
+                if counts[place] > most:
+                    found[place] = (f"card of rank {card[0]}" if rank else card, counts[place], most)
+        return list(found.values())
+
     # ------------------------------------------------------------------------------------------- in private
 
     def _say(
@@ -314,6 +337,12 @@ def cut_card_is_out(shoe: Shoe) -> bool:
     With exactly as many cards left as lie behind it, the cut card is only next, and one more coup is dealt.
     """
     return shoe.cut is not None and shoe.out > shoe.decks * CARDS_IN_A_DECK - shoe.cut
+
+
+def _places(card: str) -> tuple[int, ...]:
+    """Where a shoe's counts have a card: its rank, and itself if its suit was recorded."""
+    rank = RANK_PLACES[card]
+    return (rank, fair.CODES[card]) if len(card) == 2 else (rank,)
 
 
 def _suffix(number: int) -> str:

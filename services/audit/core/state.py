@@ -11,12 +11,13 @@ nothing needs to be replayed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, ClassVar, Final, Literal
 
 from schemas.envelope import FIRST_PREVIOUS
 from schemas.house import House
 from services.audit.core.fair import CODES
+from services.audit.core.limits import TableLimits
 from services.audit.core.money import Payouts
 
 ENDED_SHOES_REMEMBERED: Final = 128
@@ -34,6 +35,10 @@ FACE_DOWN: Final = 255
 UNSUITED: Final = 254
 """A card without a suit, which a virtual shoe does not have."""
 
+Ref = tuple[str, int, str]
+"""A place in a stream and the hash of what stands there."""
+Result = tuple[str, int, int, str, bool]
+"""Of a bet: tier, what was returned, commission, the same exactly, and whether it is owed (deferred)."""
 CoupKey = tuple[str, str, str, int]
 """Operator, table, shoe, coup."""
 Place = tuple[str | None, str | None, int | None]
@@ -109,7 +114,7 @@ def place_of(payload: object) -> Place:
 class HouseRules:
     """A house document, ready for use."""
 
-    __slots__ = ("every_round", "house", "order", "payouts", "players_deal")
+    __slots__ = ("deferred", "every_round", "house", "limits", "order", "payouts", "players_deal")
 
     def __init__(self, house: House) -> None:
         self.house = house
@@ -117,6 +122,27 @@ class HouseRules:
         self.payouts = Payouts(house)
         self.every_round = house.shoe.shuffle == "every_round"
         self.players_deal = house.deal.dealt_by == "players"
+        self.deferred = house.commission.collection == "deferred"
+        self.limits = TableLimits(house)
+
+
+@dataclass(slots=True, eq=False)
+class PastHouse(Piece):
+    """A house that is not in force any more: corrections go by the one in which the coup was played."""
+
+    kind: ClassVar[str] = "house"
+    table: str
+    """The table's stream."""
+    number: int
+    rules: HouseRules
+
+    @property
+    def key(self) -> str:
+        return f"{self.table}/{self.number}"
+
+    def content(self) -> dict[str, Any]:
+        house = self.rules.house.model_dump(mode="json")
+        return {"table": self.table, "number": self.number, "house": house}
 
 
 @dataclass(slots=True, eq=False)
@@ -193,7 +219,17 @@ class Bet(Piece):
     currency: str
     exponent: int
     stake: int
+    """What is left of it in play."""
     sequence: int
+    hash: str = ""
+    """Of the event that accepted it."""
+    tx: str = ""
+    funding: str = "cash"
+    grant: str | None = None
+    taken_back: int = 0
+    """What was staked and is not in play any more."""
+    asked: int = 0
+    """Sequence of the event that asked the operator's wallet for the stake."""
     late: bool = False
     """Accepted after the seal: a fault, but its stake was taken and must come back."""
     ended: int = 0
@@ -202,14 +238,56 @@ class Bet(Piece):
     returned: int = 0
     commission: int = 0
     exact: str = "0"
+    deferred: bool = False
 
     @property
     def key(self) -> str:
         return f"{self.coup}/{self.bet}"
 
+    @property
+    def result(self) -> Result:
+        """What it came to."""
+        return self.tier, self.returned, self.commission, self.exact, self.deferred
 
-Ref = tuple[str, int, str]
-"""A place in a stream and the hash of what stands there."""
+    def set_result(self, result: Result) -> None:
+        """Say what it came to."""
+        self.tier, self.returned, self.commission, self.exact, self.deferred = result
+
+
+@dataclass(slots=True)
+class Correction:
+    """What wallet says of another result of a coup, until game's side of it is there too."""
+
+    version: int
+    result: Ref
+    corrects: Ref
+    outcome: str
+    """Empty: the coup is void."""
+    house_number: int
+    parts: int
+    part: int = 0
+    at: int = 0
+    """Sequence of its latest part."""
+    hash: str = ""
+    bets: dict[str, Result] = field(default_factory=dict)
+    faults: list[str] = field(default_factory=list)
+
+    @property
+    def done(self) -> bool:
+        """Whether the last part was seen."""
+        return self.part >= self.parts
+
+
+@dataclass(slots=True)
+class Announced:
+    """A later result of game's: another outcome, or (empty) none."""
+
+    version: int
+    end: Ref
+    outcome: str
+    due_outcome: str
+    faults: list[str] = field(default_factory=list)
+    """What is wrong with it on game's side."""
 
 
 @dataclass(slots=True, eq=False)
@@ -217,7 +295,7 @@ class Coup(Piece):
     """A coup that is not finished: what game said of it, and what wallet did."""
 
     kind: ClassVar[str] = "coup"
-    apart: ClassVar[tuple[str, ...]] = ("bets",)
+    apart: ClassVar[tuple[str, ...]] = ("bets", "corrections", "announced")
     operator: str
     table: str
     shoe: str
@@ -251,7 +329,6 @@ class Coup(Piece):
     # Wallet's side.
     wallet: str = ""
     """The stream in which its money moves."""
-    last_bet_hash: str = ""
     seal: Ref | None = None
     settled_as: Literal["", "settled", "returned"] = ""
     settled_result: Ref | None = None
@@ -265,13 +342,46 @@ class Coup(Piece):
     settlement: Ref | None = None
     refused: list[list[Any]] = field(default_factory=list)
     """Bet, account, seat, spot, currency, exponent, stake and code of bets that were not taken."""
+    debits: dict[str, list[Any]] = field(default_factory=dict)
+    """What the operator's wallet was asked for, by bet, until the bet is taken or refused: account, id, seat,
+    spot, currency, exponent, stake and sequence."""
+    taken_back: list[list[Any]] = field(default_factory=list)
+    """Stakes that came, and (negative) went, of bets that are not in play any more or not all of which is, as
+    ``limits.Move`` has them."""
     # Both.
     faults: list[str] = field(default_factory=list)
     bets: dict[str, Bet] = field(default_factory=dict)
+    # Later results.
+    judged: int = 0
+    """Results that were judged."""
+    doubtful: bool = False
+    """Something was found about the one that was judged last."""
+    announced: list[Announced] = field(default_factory=list)
+    """All later results of game's."""
+    corrections: list[Correction] = field(default_factory=list)
+    """What wallet paid anew and was not judged."""
 
     @property
     def key(self) -> str:
         return f"{self.operator}/{self.table}/{self.shoe}/{self.number}"
+
+    @property
+    def id(self) -> CoupKey:
+        return self.operator, self.table, self.shoe, self.number
+
+    def content(self) -> dict[str, Any]:
+        return {
+            **Piece.content(self),
+            "corrections": [asdict(each) for each in self.corrections],
+            "announced": [asdict(each) for each in self.announced],
+        }
+
+    def result_of(self, bet: Bet) -> Result:
+        """What a bet was paid last."""
+        for correction in reversed(self.corrections):
+            if bet.bet in correction.bets:
+                return correction.bets[bet.bet]
+        return bet.result
 
     @property
     def place(self) -> Place:
@@ -284,6 +394,38 @@ class Coup(Piece):
     def hand(self, hand: str) -> list[str]:
         """The cards that a hand got."""
         return [card for card, got in zip(self.cards, self.hands, strict=True) if got == hand]
+
+
+@dataclass(slots=True, eq=False)
+class Finished(Piece):
+    """A coup that was judged, in short: what a correction of its result must know, whenever it comes."""
+
+    kind: ClassVar[str] = "finished"
+    coup: Coup
+
+    @property
+    def key(self) -> str:
+        return self.coup.key
+
+    def content(self) -> dict[str, Any]:
+        whole = self.coup.content()
+        for name in ("refused", "debits", "taken_back", "spots", "faults"):
+            whole[name] = type(whole[name])()
+        short = {name: value for name, value in whole.items() if value not in _SHORT}
+        return {**short, "bets": [[getattr(bet, name) for name in BET_IN_SHORT] for bet in self.bets]}
+
+    @property
+    def bets(self) -> list[Bet]:
+        """Its bets, in their order."""
+        return list(self.coup.bets.values())
+
+
+_SHORT: Final[tuple[object, ...]] = ("", 0, None, [], {})
+BET_IN_SHORT: Final = (
+    *("bet", "account", "seat", "spot", "currency", "exponent", "stake", "sequence", "funding", "grant"),
+    *("ended", "tier", "returned", "commission", "exact", "deferred"),
+)
+"""Fields of a bet of a finished coup."""
 
 
 @dataclass(slots=True, eq=False)
@@ -329,37 +471,3 @@ class Table(Piece):
             "taken": sorted(self.taken),
             "current": None if self.current is None else [self.current.shoe, self.current.number],
         }
-
-
-@dataclass(slots=True, eq=False)
-class Purse(Piece):
-    """One player's cash in one wallet stream, by currency."""
-
-    kind: ClassVar[str] = "purse"
-    wallet: str
-    account: str
-    operator: str = ""
-    cash: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def key(self) -> str:
-        return f"{self.wallet}/{self.account}"
-
-
-@dataclass(slots=True, eq=False)
-class Books(Piece):
-    """The ledger of one wallet stream: totals by account and currency, and what is in play."""
-
-    kind: ClassVar[str] = "books"
-    apart: ClassVar[tuple[str, ...]] = ("purses",)
-    wallet: str
-    totals: dict[str, int] = field(default_factory=dict)
-    """Net debit by ``"2010 EUR"``."""
-    open_stakes: dict[str, int] = field(default_factory=dict)
-    known_gap: dict[str, int] = field(default_factory=dict)
-    """By currency: by how much 2030 was found to differ from the open stakes already."""
-    purses: dict[str, Purse] = field(default_factory=dict)
-
-    @property
-    def key(self) -> str:
-        return self.wallet

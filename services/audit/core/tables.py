@@ -1,7 +1,8 @@
 """Game's streams: tables, and coups from their opening to their end, worked out again card by card.
 
 One coup is open at a table at a time. It is opened under the house in force, betting closes, and only then
-do cards come, each naming wallet's seal; the next card goes to the hand that the tableau entitles to it.
+do cards come, each naming wallet's seal; the next card goes to the hand that the tableau entitles to it. What
+it came to, then and later, is for ``results``.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from schemas.events.game import (
     CardDealt,
     CardsToSqueeze,
     CoupConcluded,
+    CoupCorrected,
     CoupOpened,
     CoupVoided,
     HouseSet,
@@ -21,12 +23,11 @@ from schemas.events.game import (
     TableOpened,
 )
 from services.audit.core.dealers import Dealers
+from services.audit.core.results import HAND_NAMES, Results
 from services.audit.core.room import Room
 from services.audit.core.shoes import Shoes
 from services.audit.core.state import Coup, HouseRules, Ref, Table
-from services.audit.core.tableau import Play, TooFewCards, entitled, expected_play, why_nobody_draws
-
-_HAND_NAMES = {"player": "Player", "banker": "Banker"}
+from services.audit.core.tableau import entitled, why_nobody_draws
 
 
 class Tables:
@@ -34,6 +35,7 @@ class Tables:
 
     def __init__(self, room: Room, shoes: Shoes, dealers: Dealers) -> None:
         self._room, self._shoes, self._dealers = room, shoes, dealers
+        self._results = Results(room, shoes)
 
     # ---------------------------------------------------------------------------------------------- tables
 
@@ -86,7 +88,8 @@ class Tables:
             for coup in self._room.coups.values()
             if coup.table == table.name and coup.operator == table.operator
         }
-        table.rules = {number: rules for number, rules in table.rules.items() if number in in_use}
+        for number in table.rules.keys() - in_use:
+            self._room.keep_house(table.stream, number, table.rules.pop(number))
         rules = table.rules[data.house_number] = HouseRules(data.house)
         table.house_number = data.house_number
         if not rules.players_deal:
@@ -196,7 +199,7 @@ class Tables:
             self._room.report("result", event, words, recorded=data.version, expected=1, coup=coup)
         rules = table.rules.get(coup.house_number)
         if rules is not None:
-            self._judge_result(event, data, coup, rules)
+            self._results.concluded(event, data, coup, rules)
             self._dealers.concluded(coup, table, rules)
         self._end(event, coup, table)
         coup.ended = "concluded"
@@ -204,6 +207,8 @@ class Tables:
 
     def voided(self, event: Recorded[Any], data: CoupVoided, table: Table) -> Coup | None:
         """The coup does not count; the cards that came stay out of the shoe."""
+        if data.corrects is not None:
+            return self._results.voided(event, data, table)
         coup = self._current(event, data, table)
         if coup is None:
             return None
@@ -212,6 +217,10 @@ class Tables:
         self._end(event, coup, table)
         coup.ended = "voided"
         return coup
+
+    def corrected(self, event: Recorded[Any], data: CoupCorrected, table: Table) -> Coup | None:
+        """The coup had another result than was announced. Shoe, seats and the open coup stay as they are."""
+        return self._results.corrected(event, data, table)
 
     # ------------------------------------------------------------------------------------------- in private
 
@@ -256,50 +265,12 @@ class Tables:
         if data.hand != due:
             check = "tableau" if len(coup.cards) >= 4 else "deal_order"
             nth = f"card {len(coup.cards) + 1} of the coup, {data.card}"
-            words = f"{nth}, went to {_HAND_NAMES[data.hand]}, and it is {_HAND_NAMES[due]}'s"
+            words = f"{nth}, went to {HAND_NAMES[data.hand]}, and it is {HAND_NAMES[due]}'s"
             self._room.report(check, event, words, recorded=data.hand, expected=due, coup=coup)
         elif data.position != position:
             words = (
-                f"{data.card} was put in place {data.position} of {_HAND_NAMES[due]}'s hand, not {position}"
+                f"{data.card} was put in place {data.position} of {HAND_NAMES[due]}'s hand, not {position}"
             )
             self._room.report(
                 "deal_order", event, words, recorded=data.position, expected=position, coup=coup
             )
-
-    def _judge_result(self, event: Recorded[Any], data: CoupConcluded, coup: Coup, rules: HouseRules) -> None:
-        try:
-            play = expected_play(coup.cards, rules.order)
-        except TooFewCards as lacking:
-            words = f"{lacking}, and coup {data.coup} was concluded with {len(coup.cards)} cards"
-            self._room.report("tableau", event, words, recorded=f"{len(coup.cards)} cards", coup=coup)
-            self._check_tiers(event, data, coup, rules)
-            return
-        coup.due_outcome = play.outcome
-        recorded = _result(data.player_total, data.banker_total, data.outcome, data.natural, data.cards)
-        expected = _result(*_due(play))
-        if recorded != expected:
-            words = f"coup {data.coup} was announced as {recorded}; its cards make it {expected}"
-            self._room.report("result", event, words, recorded=recorded, expected=expected, coup=coup)
-        self._check_tiers(event, data, coup, rules)
-
-    def _check_tiers(self, event: Recorded[Any], data: CoupConcluded, coup: Coup, rules: HouseRules) -> None:
-        """The tiers must follow from the announced outcome; a wrong outcome is a finding of its own."""
-        due = {spot: tier for spot, tier in rules.payouts.tiers(data.outcome).items() if spot in coup.spots}
-        if data.tiers == due:
-            return
-        for spot in sorted(due.keys() | data.tiers.keys()):
-            recorded, expected = data.tiers.get(spot, "nothing"), due.get(spot, "nothing")
-            if recorded != expected:
-                words = f"after {data.outcome} wins, {spot} is announced as {recorded}, not {expected}"
-                if data.outcome == "tie":
-                    words = f"after a tie, {spot} is announced as {recorded}, not {expected}"
-                self._room.report("tiers", event, words, recorded=recorded, expected=expected, coup=coup)
-
-
-def _due(play: Play) -> tuple[int, int, str, bool, int]:
-    return play.player_total, play.banker_total, play.outcome, play.natural, play.used
-
-
-def _result(player: int, banker: int, outcome: str, natural: bool, cards: int) -> str:
-    won = "a tie" if outcome == "tie" else f"{_HAND_NAMES[outcome]} wins"
-    return f"{player}–{banker}, {won}{', a natural' if natural else ''}, with {cards} cards"

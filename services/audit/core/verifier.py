@@ -11,6 +11,7 @@ a restart replays nothing and memory holds only what is unfinished.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from typing import Any, Final
 
 from schemas.envelope import Envelope, Recorded
@@ -21,6 +22,7 @@ from schemas.events.game import (
     CardDealt,
     CardsToSqueeze,
     CoupConcluded,
+    CoupCorrected,
     CoupOpened,
     CoupVoided,
     EntropyTaken,
@@ -35,25 +37,31 @@ from schemas.events.game import (
     TableOpened,
 )
 from schemas.events.wallet import (
-    AccountOpened,
     BetAccepted,
     BetRefused,
+    BetRolledBack,
     BetsSealed,
+    CallAnswered,
     ConflictDetected,
     CoupReturned,
     CoupSettled,
-    Deposited,
+    DebitRequested,
+    SettlementCorrected,
 )
+from services.audit.core.accounts import Accounts
+from services.audit.core.bets import Bets
 from services.audit.core.chain import Chain
+from services.audit.core.corrections import Corrections
 from services.audit.core.dealers import Dealers
 from services.audit.core.facts import Listener
 from services.audit.core.judgement import Judgement
 from services.audit.core.ledger import Ledger
 from services.audit.core.room import Change, Room
+from services.audit.core.settlements import Settlements
 from services.audit.core.shoes import Shoes
-from services.audit.core.state import Coup, Table
+from services.audit.core.state import Coup, CoupKey, Table
+from services.audit.core.steps import Steps
 from services.audit.core.tables import Tables
-from services.audit.core.wallets import Wallets
 
 __all__ = ["Change", "Verifier"]
 
@@ -69,17 +77,29 @@ class Verifier:
 
     ``persistent`` keeps note of what changed, for ``take_changes``. ``gaps_are_known`` is for a reader
     that holds a stream at a gap itself: what is missing here then are events of a type that it skipped.
+    ``corrected`` says of a coup whether game will correct its result, so that only such a coup is kept after
+    its verdict; without it all are kept (or, where the state is persistent, stored).
     """
 
     def __init__(
-        self, listener: Listener | None = None, *, persistent: bool = False, gaps_are_known: bool = False
+        self,
+        listener: Listener | None = None,
+        *,
+        persistent: bool = False,
+        gaps_are_known: bool = False,
+        corrected: Callable[[CoupKey], bool] | None = None,
     ) -> None:
-        self._room = room = Room(listener, persistent=persistent)
+        self._room = room = Room(listener, persistent=persistent, corrected=corrected)
         self._chain = Chain(room, gaps_are_known=gaps_are_known)
         self._dealers = Dealers(room)
         self._shoes = Shoes(room)
         self._tables = Tables(room, self._shoes, self._dealers)
-        self._wallets = Wallets(room, Ledger(room))
+        ledger = Ledger(room)
+        self._accounts = Accounts(room, ledger)
+        self._steps = Steps(room, ledger, self._accounts)
+        self._bets = Bets(room, ledger, self._accounts)
+        self._settlements = Settlements(room, ledger, self._accounts)
+        self._corrections = Corrections(room, ledger, self._accounts)
         self._judgement = Judgement(room, self._dealers)
         self._of_table = self._game_handlers()
         self._of_wallet = self._wallet_handlers()
@@ -145,6 +165,9 @@ class Verifier:
         ):
             self._look_once_more(coup)
             self._judgement.account_for_open(coup)
+        finished = (each.coup for each in self._room.finished.values() if each.coup.corrections)
+        for coup in sorted(finished, key=lambda coup: (coup.stream, coup.opened, coup.number)):
+            self._look_for_correction(coup)
         return list(self._room.said)
 
     def _look_once_more(self, coup: Coup) -> None:
@@ -162,6 +185,13 @@ class Verifier:
         if obeyed is not None and paid is not None and not coup.ended and self._passed(obeyed[0], obeyed[1]):
             words = f"coup {coup.number} was {coup.settled_as}, and game has not ended it"
             self._report(coup, "result", paid[:2], words)
+
+    def _look_for_correction(self, coup: Coup) -> None:
+        for paid in coup.corrections[max(0, len(coup.announced) - coup.judged + 1) :]:
+            if paid.done and self._passed(paid.result[0], paid.result[1]):
+                words = f"coup {coup.number} is paid anew, and game has not corrected it"
+                at = (coup.wallet, paid.at)
+                self._room.report_at("result", coup.operator, at, words, place=coup.place)
 
     def _passed(self, stream: str, sequence: int) -> bool:
         followed = self._room.streams.get(stream)
@@ -190,25 +220,35 @@ class Verifier:
 
     def balances(self, wallet: str) -> dict[tuple[str, str], int]:
         """Cash of every account of a wallet stream by (account, currency), as the entries have it."""
-        books = self._room.books.get(wallet)
-        if books is None:
+        holdings = self._room.holdings.get(wallet)
+        if holdings is None:
             return {}
         return {
             (purse.account, currency): cash
-            for purse in books.purses.values()
+            for purse in holdings.purses.values()
             for currency, cash in purse.cash.items()
         }
 
     def trial_balance(self, wallet: str) -> dict[tuple[str, str], int]:
-        """Net debit of every ledger account of a wallet stream, by (number, currency). Sums to zero."""
-        books = self._room.books.get(wallet)
-        if books is None:
-            return {}
+        """Net debit of every ledger account of a wallet stream, all operators' together, by (number,
+        currency). Sums to zero."""
+        holdings = self._room.holdings.get(wallet)
+        sums: dict[str, int] = {}
+        for name, amount in chain.from_iterable(
+            books.totals.items() for books in (holdings.books.values() if holdings else ())
+        ):
+            sums[name] = sums.get(name, 0) + amount
         return {
             (ledger, currency): amount
-            for name, amount in sorted(books.totals.items())
+            for name, amount in sorted(sums.items())
             for ledger, currency in [name.split(" ")]
         }
+
+    def lacking(self, events: Iterable[Recorded[Any]]) -> list[str]:
+        """Keys of finished coups that these events correct, and that are not in memory: ``load`` them first
+        (kind ``finished``)."""
+        keys = (corrected_by(event.data) for event in events)
+        return ["/".join(map(str, key)) for key in keys if key is not None and not self._room.known_coup(key)]
 
     # ------------------------------------------------------------------------------------------ persistence
 
@@ -240,17 +280,41 @@ class Verifier:
             CardDealt: self._tables.card_dealt,
             CardsToSqueeze: self._tables.squeezed,
             CoupConcluded: self._tables.concluded,
+            CoupCorrected: self._tables.corrected,
             CoupVoided: self._tables.voided,
         }
 
     def _wallet_handlers(self) -> dict[type[Payload], _OfWallet]:
         return {
-            AccountOpened: self._wallets.account_opened,
-            Deposited: self._wallets.deposited,
-            BetAccepted: self._wallets.bet_accepted,
-            BetRefused: self._wallets.bet_refused,
-            BetsSealed: self._wallets.sealed,
-            CoupSettled: self._wallets.settled,
-            CoupReturned: self._wallets.returned,
-            ConflictDetected: self._wallets.conflict,
+            **self._accounts.handlers(),
+            **self._steps.handlers(),
+            BetAccepted: self._bets.accepted,
+            BetRefused: self._bets.refused,
+            BetRolledBack: self._bets.rolled_back,
+            DebitRequested: self._bets.debit_requested,
+            CallAnswered: self._of_no_concern,
+            BetsSealed: self._bets.sealed,
+            CoupSettled: self._settlements.settled,
+            CoupReturned: self._settlements.returned,
+            SettlementCorrected: self._corrections.corrected,
+            ConflictDetected: self._conflict,
         }
+
+    def _of_no_concern(self, event: Recorded[Any], data: CallAnswered) -> None:
+        """An answer of the operator's wallet moves no money."""
+
+    def _conflict(self, event: Recorded[Any], data: ConflictDetected) -> None:
+        """Somebody asked for a payment a second time. Nothing moved, but somebody should know."""
+        if data.kind == "repeated_settlement":
+            which = f"coup {data.coup} of shoe {data.shoe}"
+            words = f"{which} was to be settled a second time; nobody was paid again"
+            self._room.report("repeated_settlement", event, words)
+
+
+def corrected_by(data: Payload) -> CoupKey | None:
+    """The coup whose result this event corrects, or pays anew."""
+    if isinstance(data, CoupCorrected | SettlementCorrected) or (
+        isinstance(data, CoupVoided) and data.corrects is not None
+    ):
+        return data.operator, data.table, data.shoe, data.coup
+    return None

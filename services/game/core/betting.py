@@ -1,5 +1,7 @@
 """Decisions about a coup up to its seal: open it, close its betting, void it.
 
+What becomes of a coup that has its result already is in ``correcting``.
+
 One coup is open at a table at a time, so that the cards of a recorded coup are as good as reserved while
 it is: no second one of the same shoe can be checked against the same copies. A command that asks for what
 is so already says nothing and is not refused, so that a file of recorded coups can be fed in twice. Asking
@@ -9,11 +11,17 @@ for the same coup with *other* cards is refused, and names what differs.
 from __future__ import annotations
 
 from schemas.cards import Card
-from schemas.commands import CloseBetting, OpenCoup, VoidCoup, VoidOverdue
+from schemas.commands.game import (
+    CloseBetting,
+    OpenCoup,
+    VoidCoup,
+    VoidOverdue,
+)
 from schemas.events.base import Payload
 from schemas.events.game import BettingClosed, CoupOpened, CoupVoided, ShoeLoaded, ShoePassed
 from schemas.house import Shuffle
 from schemas.refusal import Refusal
+from services.game.core.correcting import void_concluded
 from services.game.core.loading import end_shoe, must_not_be_ended
 from services.game.core.opening import must_be_between_coups
 from services.game.core.shoe import impossible, with_cards
@@ -219,7 +227,7 @@ def close_betting(state: GameState, command: CloseBetting) -> list[Payload]:
     return [BettingClosed(operator=table.operator, table=table.name, shoe=coup.shoe, coup=coup.number)]
 
 
-def _must_be_over(state: GameState, table: Table, command: CloseBetting | VoidCoup) -> None:
+def _must_be_over(state: GameState, table: Table, command: CloseBetting) -> None:
     if state.find_ended(table, command.shoe, command.coup) is None:
         raise Refusal(
             "COUP_UNKNOWN", "coup", f"table {table.name} has no coup {command.coup} of shoe {command.shoe}"
@@ -227,20 +235,16 @@ def _must_be_over(state: GameState, table: Table, command: CloseBetting | VoidCo
 
 
 def void_coup(state: GameState, command: VoidCoup) -> list[Payload]:
-    """The open coup does not count; nothing if it is void already.
+    """The coup does not count; nothing if it is void already. One that has a result needs two people for it.
 
     Raises:
-        Refusal: TABLE_UNKNOWN, TABLE_CLOSED, COUP_UNKNOWN; COUP_CONCLUDED: it has a result.
+        Refusal: TABLE_UNKNOWN, COUP_UNKNOWN, FOUR_EYES.
     """
-    table = state.table(command.operator, command.table)
+    table = state.table_of_old(command.operator, command.table)
     coup = table.coup
     if coup is not None and _is_open(table, command):
         return _voided(state, table, coup, command.reason, command.approver)
-    _must_be_over(state, table, command)
-    ended = state.find_ended(table, command.shoe, command.coup)
-    if ended is not None and ended.status == "concluded":
-        raise Refusal("COUP_CONCLUDED", "coup", f"coup {command.coup} has a result and can only be corrected")
-    return []
+    return void_concluded(state, table, command)
 
 
 def void_overdue(state: GameState, command: VoidOverdue) -> list[Payload]:

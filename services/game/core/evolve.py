@@ -8,7 +8,8 @@ where a shoe or a coup ends and its secret is one no longer.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from dataclasses import replace
+from typing import Any, Final, Literal
 
 from schemas.envelope import Recorded
 from schemas.events.base import CoupPayload, Payload, ShoePayload, TablePayload
@@ -17,6 +18,7 @@ from schemas.events.game import (
     CardBurned,
     CardDealt,
     CoupConcluded,
+    CoupCorrected,
     CoupOpened,
     CoupVoided,
     EntropyTaken,
@@ -32,7 +34,7 @@ from schemas.events.game import (
 )
 from schemas.house import Shuffle
 from services.game.core.shoe import with_cards
-from services.game.core.state import Coup, EndedCoup, GameState, Shoe, Table, TableKey
+from services.game.core.state import Coup, EndedCoup, GameState, Result, Shoe, Table, TableKey
 
 
 def evolve(state: GameState, event: Recorded[Any]) -> None:
@@ -215,23 +217,68 @@ def _coup_concluded(state: GameState, event: Recorded[CoupConcluded]) -> None:
         key = table.coup_key(coup.shoe, coup.number)
         state.undealt.cards.pop(key, None)
         state.changes.cards[key] = None
-    ended = EndedCoup(
-        "concluded",
+    result = Result(
+        data.version,
+        event.sequence,
+        event.hash,
         coup.dealt,
-        coup.dealer_seat,
-        table.house_number,
         data.outcome,
         data.player_total,
         data.banker_total,
     )
+    ended = EndedCoup("concluded", coup.dealt, coup.dealer_seat, table.house_number, (result,))
     _over(state, table, coup, ended)
 
 
+def _coup_corrected(state: GameState, event: Recorded[CoupCorrected]) -> None:
+    data = event.data
+    result = Result(
+        data.version,
+        event.sequence,
+        event.hash,
+        tuple(each.card for each in data.hands),
+        data.outcome,
+        data.player_total,
+        data.banker_total,
+        data.reason,
+        data.initiator,
+        data.approver,
+    )
+    _said_anew(state, data, "concluded", result)
+
+
 def _coup_voided(state: GameState, event: Recorded[CoupVoided]) -> None:
-    table, coup = _open_coup(state, event.data)
+    data = event.data
+    if data.corrects is not None:
+        assert data.version is not None, f"coup {data.coup} had a result, and its void has no version"
+        result = Result(
+            data.version,
+            event.sequence,
+            event.hash,
+            reason=data.reason,
+            initiator=data.initiator,
+            approver=data.approver,
+        )
+        _said_anew(state, data, "voided", result)
+        return
+    table, coup = _open_coup(state, data)
     # The secret leaves memory, and not the store: no event will ever say what this coup took from the shoe.
     recorded = state.undealt.cards.pop(table.coup_key(coup.shoe, coup.number), ())
-    _over(state, table, coup, EndedCoup("voided", recorded, coup.dealer_seat, table.house_number))
+    result = Result(1, event.sequence, event.hash)
+    _over(state, table, coup, EndedCoup("voided", recorded, coup.dealer_seat, table.house_number, (result,)))
+
+
+def _said_anew(
+    state: GameState, data: CoupPayload, status: Literal["concluded", "voided"], result: Result
+) -> None:
+    """Something else is in force for a coup that is over. Table and shoe stay as they are."""
+    table = state.tables[TableKey(data.operator, data.table)]
+    ended = state.find_ended(table, data.shoe, data.coup)
+    assert ended is not None, f"{data.type_name()}: coup {data.coup} of shoe {data.shoe} is not over"
+    assert result.version == ended.in_force.version + 1, f"version {result.version} of coup {data.coup}"
+    key = table.coup_key(data.shoe, data.coup)
+    ended = replace(ended, status=status, results=(*ended.results, result))
+    state.known_coups[key] = state.changes.coups[key] = ended
 
 
 def _over(state: GameState, table: Table, coup: Coup, ended: EndedCoup) -> None:
@@ -261,5 +308,6 @@ _FOLDS: Final[dict[type[Payload], Callable[[GameState, Any], None]]] = {
     BettingClosed: _betting_closed,
     CardDealt: _card_dealt,
     CoupConcluded: _coup_concluded,
+    CoupCorrected: _coup_corrected,
     CoupVoided: _coup_voided,
 }

@@ -11,7 +11,11 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from schemas.commands import CommitShoe, EndShoe, LoadShoe
+from schemas.commands.game import (
+    CommitShoe,
+    EndShoe,
+    LoadShoe,
+)
 from schemas.events.base import Payload
 from schemas.events.game import CardBurned, EntropyTaken, ShoeCommitted, ShoeEnded, ShoeLoaded
 from schemas.house import Burn

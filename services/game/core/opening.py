@@ -6,7 +6,11 @@ for what is so already makes no events and is not refused.
 
 from __future__ import annotations
 
-from schemas.commands import CloseTable, OpenTable, SetHouse
+from schemas.commands.game import (
+    CloseTable,
+    OpenTable,
+    SetHouse,
+)
 from schemas.events.base import Payload
 from schemas.events.game import HouseSet, TableClosed, TableOpened
 from schemas.house import House

@@ -8,7 +8,10 @@ of this is decided: the record says who dealt.
 
 from __future__ import annotations
 
-from schemas.commands import LeaveSeat, TakeSeat
+from schemas.commands.game import (
+    LeaveSeat,
+    TakeSeat,
+)
 from schemas.events.base import Payload
 from schemas.events.game import SeatLeft, SeatTaken, ShoePassed
 from schemas.refusal import Refusal

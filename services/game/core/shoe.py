@@ -44,6 +44,14 @@ def with_cards(copies: Mapping[Card, int], cards: Iterable[Card]) -> dict[Card, 
     return after
 
 
+def without_cards(copies: Mapping[Card, int], cards: Iterable[Card]) -> dict[Card, int]:
+    """Copies of each card, as if these, which were counted, had not come out."""
+    others = dict(copies)
+    for card in cards:
+        others[card] -= 1
+    return others
+
+
 def impossible(copies: Mapping[Card, int], decks: int, changed: Iterable[Card]) -> str | None:
     """Why so many copies cannot come from so many decks, in words; ``None`` if they can.
 

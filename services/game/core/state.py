@@ -8,8 +8,9 @@ never come into an event; they stay among the secrets, for they have left the sh
 Memory does not grow with what is finished. A table holds the coup and the shoes that are in play. A coup
 that ended, and a shoe that did, are kept by the shell: it asks ``needs`` which of them a command or an
 event may ask for, looks them up, and puts them (or ``None``: there is none) into ``known_coups`` and
-``known_shoes``. A key that nobody looked up is a defect of the shell and raises ``KeyError``; it never
-reads as "there is none". After a batch the shell writes all that ``changes`` lists and calls ``forget``.
+``known_shoes``; then it asks ``needs_houses``, for a coup is corrected by the house that it was played by. A
+key that nobody looked up is a defect of the shell and raises ``KeyError``; it never reads as "there is none".
+After a batch the shell writes all that ``changes`` lists and calls ``forget``.
 A rebuild is nothing else: fold all events, with the same ``needs``, the same ``changes``, the same secrets.
 """
 
@@ -20,10 +21,19 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from schemas.cards import Card
-from schemas.commands import CloseBetting, CommitShoe, EndShoe, GameCommand, LoadShoe, OpenCoup, VoidCoup
+from schemas.commands.game import (
+    CloseBetting,
+    CommitShoe,
+    CorrectCoup,
+    EndShoe,
+    GameCommand,
+    LoadShoe,
+    OpenCoup,
+    VoidCoup,
+)
 from schemas.envelope import Recorded
-from schemas.events.base import Outcome, ShoePayload
-from schemas.events.game import CardSource, CoupOpened, TableOpened
+from schemas.events.base import EventRef, Outcome, ShoePayload
+from schemas.events.game import CardSource, CoupCorrected, CoupOpened, CoupVoided, TableOpened
 from schemas.house import House
 from schemas.refusal import Refusal
 
@@ -50,6 +60,14 @@ class CoupKey(NamedTuple):
     table: str
     shoe: str
     coup: int
+
+
+class HouseKey(NamedTuple):
+    """Which house: those of a table are numbered."""
+
+    operator: str
+    table: str
+    number: int
 
 
 @dataclass(slots=True)
@@ -85,17 +103,52 @@ class Coup:
 
 
 @dataclass(frozen=True, slots=True)
+class Result:
+    """What an event said of a coup: its result, or that it is void (then there is no outcome)."""
+
+    version: int
+    sequence: int
+    """The event's place in the stream of the table."""
+    hash: str
+    cards: tuple[Card, ...] = ()
+    """Those that the result was worked out from."""
+    outcome: Outcome | None = None
+    player_total: int | None = None
+    banker_total: int | None = None
+    reason: str | None = None
+    """Of a correction, and of the void of a coup that had a result."""
+    initiator: str | None = None
+    approver: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class EndedCoup:
     """A coup that is over: what it takes to know it again, and to say how it ended."""
 
     status: Literal["concluded", "voided"]
     cards: tuple[Card, ...]
-    """As they left the shoe; of a voided coup those of its record, if it had one."""
+    """As they left the shoe, or were recorded to have; a correction does not change them. Of a coup that was
+    voided before it was dealt those of its record, if it had one."""
     dealer_seat: int | None
     house_number: int
-    outcome: Outcome | None = None
-    player_total: int | None = None
-    banker_total: int | None = None
+    results: tuple[Result, ...]
+    """All that was said of it, in this order: the last one is in force."""
+
+    @property
+    def in_force(self) -> Result:
+        return self.results[-1]
+
+    @property
+    def outcome(self) -> Outcome | None:
+        return self.in_force.outcome
+
+    @property
+    def player_total(self) -> int | None:
+        return self.in_force.player_total
+
+    @property
+    def banker_total(self) -> int | None:
+        return self.in_force.banker_total
 
 
 @dataclass(slots=True)
@@ -182,6 +235,8 @@ class GameState:
     """Looked up: shoes that are not live. ``None``: there is none of this name."""
     known_coups: dict[CoupKey, EndedCoup | None] = field(default_factory=dict)
     """Looked up: coups that are over. ``None``: no coup of this number is."""
+    known_houses: dict[HouseKey, House] = field(default_factory=dict)
+    """Looked up: houses that coups to be corrected may have been played by."""
     changes: Changes = field(default_factory=Changes)
 
     def table(self, operator: str, name: str) -> Table:
@@ -190,11 +245,20 @@ class GameState:
         Raises:
             Refusal: TABLE_UNKNOWN, TABLE_CLOSED.
         """
+        table = self.table_of_old(operator, name)
+        if table.closed:
+            raise Refusal("TABLE_CLOSED", "table", f"table {name} is closed")
+        return table
+
+    def table_of_old(self, operator: str, name: str) -> Table:
+        """The table of this name, also one that was closed: what was played there can still be corrected.
+
+        Raises:
+            Refusal: TABLE_UNKNOWN.
+        """
         table = self.tables.get(TableKey(operator, name))
         if table is None:
             raise Refusal("TABLE_UNKNOWN", "table", f"operator {operator} has no table {name}: open it first")
-        if table.closed:
-            raise Refusal("TABLE_CLOSED", "table", f"table {name} is closed")
         return table
 
     def find_shoe(self, table: Table, name: str) -> Shoe | None:
@@ -210,6 +274,7 @@ class GameState:
         """Drop what was looked up, and the list of changes: to be called when they are written."""
         self.known_shoes.clear()
         self.known_coups.clear()
+        self.known_houses.clear()
         self.changes = Changes()
 
 
@@ -218,13 +283,32 @@ def needs(item: GameCommand | Recorded[Any]) -> Needs:
     match item:
         case CommitShoe() | LoadShoe() | EndShoe():
             return Needs(shoes=(ShoeKey(item.operator, item.table, item.shoe),))
-        case OpenCoup() | CloseBetting() | VoidCoup():
+        case OpenCoup() | CloseBetting() | VoidCoup() | CorrectCoup():
             shoe = ShoeKey(item.operator, item.table, item.shoe)
             return Needs(shoes=(shoe,), coups=(CoupKey(*shoe, item.coup),))
         case Recorded(data=CoupOpened() as opened):
             shoe = ShoeKey(opened.operator, opened.table, opened.shoe)
             return Needs(shoes=(shoe,), cards=(CoupKey(*shoe, opened.coup),))
+        case Recorded(data=CoupCorrected() | CoupVoided(corrects=EventRef())):
+            over = item.data
+            return Needs(coups=(CoupKey(over.operator, over.table, over.shoe, over.coup),))
         case Recorded(data=ShoePayload() as of_shoe):
             return Needs(shoes=(ShoeKey(of_shoe.operator, of_shoe.table, of_shoe.shoe),))
         case _:
             return Needs()
+
+
+def needs_houses(state: GameState, command: GameCommand) -> tuple[HouseKey, ...]:
+    """The houses that this command may ask for, once its coup was looked up.
+
+    A coup that is still open may be over before the command's turn comes. Then it is played by the house that
+    is in force now; by its turn another one may be.
+    """
+    if not isinstance(command, CorrectCoup):
+        return ()
+    table = state.tables.get(TableKey(command.operator, command.table))
+    if table is None:
+        return ()
+    ended = state.find_ended(table, command.shoe, command.coup)
+    number = table.house_number if ended is None else ended.house_number
+    return (HouseKey(table.operator, table.name, number),)

@@ -2,22 +2,25 @@
 
 ``decide`` says which events a command makes, or refuses it; ``react`` says which a seal of wallet's makes.
 Both are pure and change nothing. ``keep`` takes in the secrets that an accepted command brought, before
-its events are folded in by ``evolve``. The order for a shell is always: look up what ``needs`` names,
-decide, keep, evolve event by event; and when the batch is done, write ``state.changes`` and ``forget``.
+its events are folded in by ``evolve``. The order for a shell is always: look up what ``needs`` names, then
+what ``needs_houses`` does, decide, keep, evolve event by event; and when the batch is done, write
+``state.changes`` and ``forget``.
 
 A table's life: it opens under a house; shoes are committed and loaded, or appear with the first recorded
 coup that names them; a coup opens, closes its betting, waits for its seal, is dealt and concluded in one
-go, or is voided. Which events these are is said in ``schemas.events.game``.
+go, or is voided. A coup that has a result can still be corrected, or void. Which events these are is said in
+``schemas.events.game``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from schemas.commands import (
+from schemas.commands.game import (
     CloseBetting,
     CloseTable,
     CommitShoe,
+    CorrectCoup,
     EndShoe,
     GameCommand,
     LeaveSeat,
@@ -32,14 +35,15 @@ from schemas.commands import (
 from schemas.events.base import Payload
 from schemas.events.game import CoupOpened, ShoeCommitted
 from services.game.core.betting import close_betting, open_coup, void_coup, void_overdue
+from services.game.core.correcting import correct_coup
 from services.game.core.dealing import react
 from services.game.core.evolve import evolve
 from services.game.core.loading import commit_shoe, load_shoe, take_out
 from services.game.core.opening import close_table, open_table, set_house
 from services.game.core.seating import leave_seat, take_seat
-from services.game.core.state import CoupKey, GameState, Needs, ShoeKey, needs
+from services.game.core.state import CoupKey, GameState, Needs, ShoeKey, needs, needs_houses
 
-__all__ = ["GameState", "Needs", "decide", "evolve", "keep", "needs", "react"]
+__all__ = ["GameState", "Needs", "decide", "evolve", "keep", "needs", "needs_houses", "react"]
 
 
 def decide(state: GameState, command: GameCommand, seed: bytes = b"") -> list[Payload]:
@@ -51,17 +55,11 @@ def decide(state: GameState, command: GameCommand, seed: bytes = b"") -> list[Pa
     Raises:
         Refusal: the command cannot be carried out. The functions that are called here list the codes.
         ValueError: a ``CommitShoe`` came without a seed.
-        KeyError: a key that ``needs`` names was not looked up.
+        KeyError: a key that ``needs`` or ``needs_houses`` names was not looked up.
     """
     match command:
-        case OpenCoup():
-            return open_coup(state, command)
-        case CloseBetting():
-            return close_betting(state, command)
-        case VoidCoup():
-            return void_coup(state, command)
-        case VoidOverdue():
-            return void_overdue(state, command)
+        case OpenCoup() | CloseBetting() | VoidCoup() | CorrectCoup() | VoidOverdue():
+            return _decide_coup(state, command)
         case CommitShoe():
             return commit_shoe(state, command, seed)
         case LoadShoe():
@@ -78,6 +76,22 @@ def decide(state: GameState, command: GameCommand, seed: bytes = b"") -> list[Pa
             return leave_seat(state, command)
         case CloseTable():
             return close_table(state, command)
+
+
+def _decide_coup(
+    state: GameState, command: OpenCoup | CloseBetting | VoidCoup | CorrectCoup | VoidOverdue
+) -> list[Payload]:
+    match command:
+        case OpenCoup():
+            return open_coup(state, command)
+        case CloseBetting():
+            return close_betting(state, command)
+        case VoidCoup():
+            return void_coup(state, command)
+        case CorrectCoup():
+            return correct_coup(state, command)
+        case VoidOverdue():
+            return void_overdue(state, command)
 
 
 def keep(state: GameState, command: GameCommand, events: Sequence[Payload], seed: bytes = b"") -> None:

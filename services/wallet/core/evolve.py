@@ -2,57 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final
 
 from schemas.envelope import Recorded
-from schemas.events.base import CoupPayload, Payload
+from schemas.events import accounts as money
+from schemas.events import wallet as bets
+from schemas.events.base import Payload
 from schemas.events.game import CoupOpened, HouseSet, TableOpened
-from schemas.events.wallet import (
-    AccountOpened,
-    BetAccepted,
-    BetRefused,
-    BetsSealed,
-    CoupReturned,
-    CoupSettled,
-    Deposited,
-)
+from services.wallet.core import fold_items as fold
+from services.wallet.core.operations import transaction_id_of
+from services.wallet.core.settling import coup_key
 from services.wallet.core.state import (
+    FOR_EVER,
+    Account,
     Bet,
-    BetEnd,
     Coup,
-    CoupKey,
     Terms,
     Transaction,
     TransactionKey,
     WalletState,
-    end_of,
 )
-
-
-def coup_key(payload: CoupPayload) -> CoupKey:
-    """The coup that an event is about."""
-    return CoupKey(payload.operator, payload.table, payload.shoe, payload.coup)
-
-
-def deposit_content(currency: str, amount: int) -> dict[str, str | int | None]:
-    """What makes two deposits the same (W2)."""
-    return {"operation": "deposit", "currency": currency, "amount": amount}
-
-
-def bet_content(
-    key: CoupKey, *, seat: int | None, spot: str, currency: str, stake: int
-) -> dict[str, str | int | None]:
-    """What makes two bets the same (W2)."""
-    return {
-        "operation": "bet",
-        "table": key.table,
-        "shoe": key.shoe,
-        "coup": key.coup,
-        "seat": seat,
-        "spot": spot,
-        "currency": currency,
-        "stake": stake,
-    }
 
 
 def observe(state: WalletState, event: Recorded[Any]) -> None:
@@ -79,45 +49,38 @@ def observe(state: WalletState, event: Recorded[Any]) -> None:
 def evolve(state: WalletState, event: Recorded[Any]) -> None:
     """Fold an event of wallet's own."""
     data: Payload = event.data
-    match data:
-        case BetAccepted():
-            state.ledger.post(data.entry)
-            _take(state, data, event, "OK")
-        case BetRefused():
-            _take(state, data, event, data.code)
-        case CoupSettled():
-            state.ledger.post(data.entry)
-            state.changes.ends.extend(end_of(bet) for bet in data.bets)
-            if data.part == data.parts:
-                _finish(state, coup_key(data), data.version)
-        case CoupReturned():
-            state.ledger.post(data.entry)
-            state.changes.ends.extend(BetEnd(bet.bet, "void", bet.stake, 0) for bet in data.bets)
-            if data.part == data.parts:
-                _finish(state, coup_key(data), 0)
-        case BetsSealed():
-            coup = state.coups[coup_key(data)]
-            coup.phase = "sealed"
-            state.changes.coups[coup.key] = coup
-        case Deposited():
-            state.ledger.post(data.entry)
-            key = TransactionKey(data.account, data.tx)
-            content = deposit_content(data.currency, data.amount)
-            balance = state.ledger.cash(data.account, data.currency)
-            _remember(state, Transaction(key, content, "OK", balance=balance))
-        case AccountOpened():
-            state.accounts[data.account] = data.operator
-            state.changes.accounts.append((data.account, data.operator))
-        case _:
-            pass  # a conflict moves nothing
+    entry = getattr(data, "entry", None)
+    if entry is not None:
+        state.ledger.post(data.operator, entry)
+    fold_one = _FOLDS.get(type(data))
+    if fold_one is not None:
+        fold_one(state, data, event)
+    if (key := transaction_id_of(data)) is not None:
+        _remember(state, TransactionKey(*key), data, event.sequence)
     state.head = event.hash
 
 
-def _take(state: WalletState, data: BetAccepted | BetRefused, event: Recorded[Any], code: str) -> None:
-    key = coup_key(data)
+def _remember(state: WalletState, key: TransactionKey, data: Any, sequence: int) -> None:
+    currency = getattr(data, "currency", None)
+    account = getattr(data, "account", "")
+    balance = state.ledger.cash(data.operator, account, currency) if currency else 0
+    transaction = Transaction(data, sequence, balance)
+    state.transactions[key] = transaction
+    state.changes.transactions[key] = transaction
+    if isinstance(data, money.TombstoneCreated):
+        target = TransactionKey(data.account, data.target)
+        state.transactions[target] = state.changes.transactions[target] = transaction
+
+
+# ----------------------------------------------------------------------------------------------------- bets
+
+
+def _new_bet(state: WalletState, data: Any, event: Recorded[Any], status: str, code: str = "OK") -> Bet:
+    state.bets_taken += 1
     bet = Bet(
+        number=state.bets_taken,
         bet=data.bet,
-        key=key,
+        key=coup_key(data),
         account=data.account,
         tx=data.tx,
         seat=data.seat,
@@ -125,29 +88,211 @@ def _take(state: WalletState, data: BetAccepted | BetRefused, event: Recorded[An
         currency=data.currency,
         exponent=data.exponent,
         stake=data.stake,
-        code=code,
+        left=data.stake,
+        funding=getattr(data, "funding", "operator" if status == "pending" else "cash"),
+        grant=getattr(data, "grant", None),
         sequence=event.sequence,
         hash=event.hash,
+        status=status,
+        code=code,
     )
-    state.bets_taken += 1
-    state.changes.bets.append(bet)
-    if code == "OK":
-        coup = state.coups[key]
-        coup.bets.append(bet)
-        coup.last_bet = (event.sequence, event.hash)
-        state.changes.coups[key] = coup
-    content = bet_content(key, seat=bet.seat, spot=bet.spot, currency=bet.currency, stake=bet.stake)
-    balance = state.ledger.cash(bet.account, bet.currency)
-    _remember(state, Transaction(TransactionKey(bet.account, bet.tx), content, code, bet.bet, balance))
+    state.changes.bets[bet.bet] = bet
+    return bet
 
 
-def _remember(state: WalletState, transaction: Transaction) -> None:
-    state.transactions[transaction.key] = transaction
-    state.changes.transactions.append(transaction)
+def _accepted(state: WalletState, data: bets.BetAccepted, event: Recorded[Any]) -> None:
+    coup = state.coups[coup_key(data)]
+    bet = coup.bets.get(data.bet)
+    if bet is None:
+        bet = coup.bets[data.bet] = _new_bet(state, data, event, "open")
+        state.open_bets[TransactionKey(bet.account, bet.tx)] = bet
+    else:  # the operator's wallet was asked before
+        bet.status, bet.sequence, bet.hash = "open", event.sequence, event.hash
+        _changed(state, bet)
+    if data.grant is not None:
+        fold.use_grant(state, data.grant, data.stake)
+    fold.count_stake(state, data.account, data.operator, data.currency, data.stake)
 
 
-def _finish(state: WalletState, key: CoupKey, version: int) -> None:
-    coup = state.coups.pop(key)
-    coup.phase, coup.version, coup.bets = ("settled" if version else "returned"), version, []
-    state.known_coups[key] = (coup.phase, version)
-    state.changes.coups[key] = coup
+def _asked(state: WalletState, data: bets.DebitRequested, event: Recorded[Any]) -> None:
+    bet = _new_bet(state, data, event, "pending")
+    state.coups[bet.key].bets[bet.bet] = bet
+    state.open_bets[TransactionKey(bet.account, bet.tx)] = bet
+    fold.open_call(state, bet, "debit", bet.stake, f"{bet.bet}/debit")
+
+
+def _refused(state: WalletState, data: bets.BetRefused, event: Recorded[Any]) -> None:
+    coup = state.coups.get(coup_key(data))
+    bet = None if coup is None else coup.bets.pop(data.bet, None)
+    if bet is None:
+        _new_bet(state, data, event, "refused", data.code)
+        return
+    bet.status, bet.code = "refused", data.code
+    _end(state, bet)
+    if data.code == "DEBIT_UNKNOWN":
+        fold.close_call(state, f"{bet.bet}/debit", "refused", data.code)
+        fold.open_call(state, bet, "rollback", bet.stake, f"{bet.bet}/rollback")
+
+
+def _rolled_back(state: WalletState, data: bets.BetRolledBack, event: Recorded[Any]) -> None:
+    del event
+    coup = state.coups[coup_key(data)]
+    bet = coup.bets[data.bet]
+    bet.left = data.left
+    if data.left == 0:
+        bet.status = "rolled_back"
+        del coup.bets[data.bet]
+        _end(state, bet)
+    else:
+        _changed(state, bet)
+    if bet.grant is not None:
+        fold.return_grant(state, bet.grant, data.amount)
+    fold.count_stake(state, bet.account, data.operator, bet.currency, -data.amount)
+    if bet.funding == "operator":
+        kind, call = (
+            ("credit", f"{bet.bet}/r{data.left}") if data.left else ("rollback", f"{bet.bet}/rollback")
+        )
+        fold.open_call(state, bet, kind, data.amount, call)
+
+
+def _sealed(state: WalletState, data: bets.BetsSealed, event: Recorded[Any]) -> None:
+    del event
+    coup = state.coups[coup_key(data)]
+    coup.phase = "sealed"
+    state.changes.coups[coup.key] = coup
+
+
+def _settled(state: WalletState, data: bets.CoupSettled, event: Recorded[Any]) -> None:
+    del event
+    coup = state.coups[coup_key(data)]
+    for row in data.bets:
+        bet = coup.bets[row.bet]
+        bet.tier, bet.returned, bet.commission, bet.deferred = (
+            row.tier,
+            row.returned,
+            row.commission,
+            row.deferred,
+        )
+        bet.status = _status(row.tier)
+        _end(state, bet)
+        if bet.grant is not None:
+            fold.settle_grant(state, bet.grant, bet.left, comes_back=row.tier == "push")
+        if row.deferred:
+            fold.mark_commission(state, bet, row.commission)
+        if bet.funding == "operator":
+            fold.open_call(state, bet, "credit", bet.returned, f"{bet.bet}/{data.version}")
+        fold.count_loss(state, bet, bet.left - bet.returned)
+    if data.part == data.parts:
+        _finish(state, coup, data.version, data.result)
+
+
+def _returned(state: WalletState, data: bets.CoupReturned, event: Recorded[Any]) -> None:
+    del event
+    coup = state.coups[coup_key(data)]
+    for row in data.bets:
+        bet = coup.bets[row.bet]
+        bet.tier, bet.returned, bet.status = "void", 0 if row.funding == "free" else row.stake, "void"
+        _end(state, bet)
+        if bet.grant is not None:
+            fold.settle_grant(state, bet.grant, bet.left, comes_back=True)
+        if bet.funding == "operator":
+            fold.open_call(state, bet, "rollback", bet.left, f"{bet.bet}/rollback")
+        fold.count_stake(state, bet.account, data.operator, bet.currency, -bet.left)
+    if data.part == data.parts:
+        _finish(state, coup, 0, data.result)
+
+
+def _corrected(state: WalletState, data: bets.SettlementCorrected, event: Recorded[Any]) -> None:
+    del event
+    coup = state.finished[coup_key(data)]
+    for row in data.bets:
+        bet, before, after = coup.bets[row.bet], row.before, row.after
+        bet.tier, bet.returned, bet.commission, bet.deferred = (
+            after.tier,
+            after.returned,
+            after.commission,
+            after.deferred,
+        )
+        bet.status = _status(after.tier)
+        _changed(state, bet)
+        if bet.grant is not None:
+            came_back, comes_back = (each.tier in ("push", "void") for each in (before, after))
+            fold.correct_grant(state, bet, came_back=came_back, comes_back=comes_back)
+        fold.correct_mark(state, coup, row)
+        if bet.funding == "operator" and after.returned != before.returned:
+            kind = "correction_credit" if after.returned > before.returned else "correction_debit"
+            amount = abs(after.returned - before.returned)
+            fold.open_call(state, bet, kind, amount, f"{bet.bet}/{data.version}")
+        fold.count_loss(state, bet, before.returned - after.returned)
+    coup.version = data.version
+    coup.result = data.result
+    coup.phase = "returned" if data.outcome is None else "settled"
+    state.known_coups[coup.key] = (coup.phase, data.version)
+    state.changes.coups[coup.key] = coup
+
+
+def _status(tier: str) -> str:
+    return {"lose": "lost", "push": "push", "void": "void"}.get(tier, "won")
+
+
+def _changed(state: WalletState, bet: Bet) -> None:
+    if bet.bet not in state.changes.bets:
+        state.changes.ends[bet.bet] = bet
+
+
+def _end(state: WalletState, bet: Bet) -> None:
+    state.open_bets.pop(TransactionKey(bet.account, bet.tx), None)
+    _changed(state, bet)
+
+
+def _finish(state: WalletState, coup: Coup, version: int, result: Any) -> None:
+    del state.coups[coup.key]
+    coup.phase, coup.version, coup.result = ("settled" if version else "returned"), version, result
+    state.known_coups[coup.key] = (coup.phase, version)
+    state.finished[coup.key] = coup
+    state.changes.coups[coup.key] = coup
+
+
+# ------------------------------------------------------------------------------------------------- accounts
+
+
+def _opened(state: WalletState, data: money.AccountOpened, event: Recorded[Any]) -> None:
+    del event
+    account = state.accounts[data.account] = Account(data.operator)
+    state.changes.accounts[data.account] = account
+
+
+def _frozen(
+    state: WalletState, data: money.AccountFrozen | money.AccountReleased, event: Recorded[Any]
+) -> None:
+    del event
+    account = state.accounts[data.account]
+    account.frozen = isinstance(data, money.AccountFrozen)
+    state.changes.accounts[data.account] = account
+
+
+def _excluded(state: WalletState, data: money.SelfExcluded, event: Recorded[Any]) -> None:
+    del event
+    account = state.accounts[data.account]
+    account.excluded_until = data.until or FOR_EVER
+    state.changes.accounts[data.account] = account
+
+
+Fold = Callable[[WalletState, Any, Recorded[Any]], None]
+
+_FOLDS: Final[dict[type[Payload], Fold]] = {
+    bets.BetAccepted: _accepted,
+    bets.BetRefused: _refused,
+    bets.DebitRequested: _asked,
+    bets.BetRolledBack: _rolled_back,
+    bets.BetsSealed: _sealed,
+    bets.CoupSettled: _settled,
+    bets.CoupReturned: _returned,
+    bets.SettlementCorrected: _corrected,
+    money.AccountOpened: _opened,
+    money.AccountFrozen: _frozen,
+    money.AccountReleased: _frozen,
+    money.SelfExcluded: _excluded,
+    **fold.FOLDS,
+}
+"""What an event changes beside the ledger and the transactions."""

@@ -40,6 +40,7 @@ class Paytable:
             "tie": int(profit_per_unit(prices.tie)),
         }
         self._commission = house.commission
+        self.defers_commission = house.commission.collection == "deferred"
         rate = Fraction(house.commission.rate)
         self._rates = {"banker": _Rate(rate.numerator, rate.denominator)}
 

@@ -1,8 +1,4 @@
-"""What a service can be asked to do. Commands come from outside and may be refused; events may not.
-
-Amounts are already integers of minor units here: whoever takes them from a file or from HTTP converts
-them with ``schemas.money`` and refuses what does not convert exactly.
-"""
+"""What game can be asked to do."""
 
 from __future__ import annotations
 
@@ -11,14 +7,8 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from schemas.cards import Card
-from schemas.events.base import CoupNumber, Currency, Model, Name, OperatorName, Seat, Spot
-from schemas.events.wallet import Positive, TransactionId
+from schemas.events.base import CoupNumber, Model, Name, OperatorName, Seat
 from schemas.house import House
-
-AccountReference = Annotated[
-    str, StringConstraints(min_length=1, max_length=128, pattern=r"^[^\x00-\x1f\x7f]+$")
-]
-"""The operator's own name for a player's account. Wallet maps it to an opaque id; no event carries it."""
 
 
 class TableCommand(Model):
@@ -98,7 +88,23 @@ class VoidCoup(TableCommand):
     shoe: Name
     coup: CoupNumber
     reason: Annotated[str, StringConstraints(min_length=1, max_length=200)]
+    initiator: Annotated[str, StringConstraints(min_length=1, max_length=128)] | None = None
     approver: Name | None = None
+    """Somebody else than the initiator. A coup that has a result is void only with both."""
+
+
+class CorrectCoup(TableCommand):
+    """The coup had another result than was announced: a card was misread, or the wrong result was said.
+
+    ``cards`` are all of its cards as they lay, in dealing order; the result is worked out from them.
+    """
+
+    shoe: Name
+    coup: CoupNumber
+    cards: tuple[Card, ...]
+    reason: Annotated[str, StringConstraints(min_length=1, max_length=200)]
+    initiator: Annotated[str, StringConstraints(min_length=1, max_length=128)]
+    approver: Annotated[str, StringConstraints(min_length=1, max_length=128)]
 
 
 class VoidOverdue(Model):
@@ -131,45 +137,8 @@ GameCommand = (
     | OpenCoup
     | CloseBetting
     | VoidCoup
+    | CorrectCoup
     | VoidOverdue
     | EndShoe
     | CloseTable
 )
-
-
-class Deposit(Model):
-    """Money comes in for a player; the account is opened by its first use."""
-
-    operator: OperatorName
-    account: AccountReference
-    tx: TransactionId
-    currency: Currency
-    amount: Positive
-
-
-class PlaceBet(Model):
-    """A stake on one spot of an open coup."""
-
-    operator: OperatorName
-    table: Name
-    shoe: Name
-    coup: CoupNumber
-    account: AccountReference
-    tx: TransactionId
-    seat: Seat | None = None
-    spot: Spot
-    currency: Currency
-    stake: Positive
-
-
-class RepairSettlement(Model):
-    """Settle a coup again from game's own event, should it have been missed. Pays nobody twice."""
-
-    operator: OperatorName
-    table: Name
-    shoe: Name
-    coup: CoupNumber
-    version: Annotated[int, Field(ge=1)]
-
-
-WalletCommand = Deposit | PlaceBet | RepairSettlement
