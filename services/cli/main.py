@@ -21,6 +21,8 @@ _HELP: Final = (
 )
 _COMMANDS: Final = ("demo", "ingest", "verify", "odds", "houses", "prepare")
 _SERVICES: Final = ("game", "wallet", "audit")
+_BESIDE: Final = ("issuer",)
+"""What a deployment has beside the services, for development and for integrators."""
 
 
 def build(wanted: str | None = None) -> typer.Typer:
@@ -36,13 +38,16 @@ def build(wanted: str | None = None) -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     app.callback(help=_HELP)(_nothing_by_itself)
-    every = wanted not in (*_COMMANDS, *_SERVICES)
+    every = wanted not in (*_COMMANDS, *_SERVICES, *_BESIDE)
     for name in _COMMANDS:
         if every or name == wanted:
             app.command(name)(getattr(import_module(f"services.cli.{name}"), name))
     for name in _SERVICES:
         if every or name == wanted:
             app.add_typer(import_module("services.cli.serve").group(name), name=name)
+    for name in _BESIDE:
+        if every or name == wanted:
+            app.add_typer(import_module(f"services.cli.{name}").group(), name=name)
     return app
 
 

@@ -1,6 +1,7 @@
 """``sabot game|wallet|audit serve`` and ``republish``: each service as a process of its own."""
 
 import logging
+import os
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -10,8 +11,12 @@ from sqlalchemy import Engine
 
 from services.cli.console import console, errors, fail
 from services.cli.data import DatabaseOption, DataOption, KafkaOption, check_bus, installation, settings
+from services.cli.wallet_check import add_check
+from services.runtime.callers import Authenticator
 from services.runtime.files import database_of
 from services.runtime.installation import Installation
+from services.runtime.operator_table import OperatorsError
+from services.runtime.operators import Operators
 from services.runtime.ports import Bus, BusUnavailable
 from services.runtime.ports_system import SystemClock, SystemIds, SystemRng
 from services.runtime.process import OpenToTheWorld, check_host
@@ -48,8 +53,11 @@ def group(name: Name) -> typer.Typer:
         port: Annotated[int, typer.Option(help="0 takes a free one.", min=0, max=65535)] = _PORTS[name],
     ) -> None:
         """Run the service until SIGTERM or Ctrl-C: its writer, and HTTP with /metrics, /healthz, /readyz."""
+        operators = _operators()
+        # Only wallet asks callers who they are, and only where there is a file that says who may come.
+        asks = name == "wallet" and not (operators.is_open or operators.table.development)
         try:
-            check_host(host, trusted=settings().trusted_network)
+            check_host(host, trusted=settings().trusted_network or asks)
         except OpenToTheWorld as error:
             fail(str(error), status=2)
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
@@ -58,9 +66,10 @@ def group(name: Name) -> typer.Typer:
         where = installation(data, kafka, database)
         bus = where.open_bus()
         try:
-            writer = _open(name, where, bus)
-            app = _app(name, writer, where.open_reader(name))
-            status = serve_process(writer, app, host, port, ready=_say_ready(name))
+            writer = _open(name, where, bus, operators)
+            app = _app(name, writer, where.open_reader(name), operators)
+            with operators.watched():
+                status = serve_process(writer, app, host, port, ready=_say_ready(name))
         finally:
             bus.close()
         raise typer.Exit(status)
@@ -89,6 +98,8 @@ def group(name: Name) -> typer.Typer:
             bus.close()
         console.print(f"{count} events of {stream} published again", markup=False)
 
+    if name == "wallet":
+        add_check(commands)
     return commands
 
 
@@ -99,7 +110,17 @@ def _say_ready(name: str) -> Any:
     return say
 
 
-def _open(name: Name, where: Installation, bus: Bus) -> Writer[Any]:
+def _operators() -> Operators:
+    given = settings()
+    if given.operators is None:
+        return Operators.open(given)
+    try:
+        return Operators.load(given.operators, os.environ)
+    except OperatorsError as error:
+        fail(str(error), status=2)
+
+
+def _open(name: Name, where: Installation, bus: Bus, operators: Operators) -> Writer[Any]:
     clock, ids, config = SystemClock(), SystemIds(), settings()
     if name == "game":
         from services.game.wiring import open_game
@@ -108,24 +129,22 @@ def _open(name: Name, where: Installation, bus: Bus) -> Writer[Any]:
     if name == "wallet":
         from services.wallet.wiring import open_wallet
 
-        return open_wallet(where, bus, config, clock=clock, ids=ids)
+        return open_wallet(where, bus, config, clock=clock, ids=ids, operators=operators)
     from services.audit.wiring import open_audit
 
     return open_audit(where, bus, config, clock=clock, ids=ids)
 
 
-def _app(name: Name, writer: Writer[Any], reader: Engine) -> FastAPI:
+def _app(name: Name, writer: Writer[Any], reader: Engine, operators: Operators) -> FastAPI:
     if name == "game":
         from services.game.api import game_app
 
         return game_app(writer, reader)
     if name == "wallet":
-        from services.runtime.callers import Authenticator
-        from services.runtime.operators import Operators
         from services.wallet.api import wallet_app
 
-        authenticator = Authenticator(Operators.open(settings()), SystemClock())
-        return wallet_app(writer, reader, authenticator, SystemClock())
+        clock = SystemClock()
+        return wallet_app(writer, reader, Authenticator(operators, clock), clock)
     from services.audit.api import audit_app
 
     return audit_app(writer, reader)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections import deque
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from email.message import Message
@@ -20,6 +21,9 @@ _PATIENCE_SECONDS: Final = 30.0
 _AGAIN_SECONDS: Final = 0.1
 _TIMEOUT_SECONDS: Final = 15.0
 _NO_SUCH_ROUTE: Final = frozenset({"NOT_FOUND", "METHOD_NOT_ALLOWED"})
+
+
+Sign = Callable[[str, str, bytes], Mapping[str, str]]
 
 
 class AddressError(ValueError):
@@ -56,8 +60,9 @@ class Caller:
         AddressError: it is no such URL.
     """
 
-    def __init__(self, name: str, url: str) -> None:
-        self._name, self._url = name, url
+    def __init__(self, name: str, url: str, sign: Sign | None = None) -> None:
+        """``sign``: the headers that say who asks, from method, path and body."""
+        self._name, self._url, self._sign = name, url, sign
         self._host, self._port = _place_of(name, url)
         self.trouble: str | None = None
         """Why the latest call was not answered, if it was not."""
@@ -156,7 +161,10 @@ class Caller:
         """Status, headers and document of an answer; refused as ``TEMPORARY`` where none comes."""
         connection = self._connection()
         try:
-            connection.request(method, path, body, {"Content-Type": "application/json"})
+            headers = {"Content-Type": "application/json"}
+            if self._sign is not None:
+                headers |= self._sign(method, path, body or b"")
+            connection.request(method, path, body, headers)
             response = connection.getresponse()
             document = json.loads(response.read())
             if not isinstance(document, dict):

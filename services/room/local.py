@@ -115,7 +115,10 @@ class LocalRoom:
     def cash(self, accounts: Sequence[str], currency: str) -> dict[str, int]:
         known = find_accounts(self.wallet_reader, self.settings.operator, accounts)
         ledger = self.wallet_state.ledger
-        return {reference: ledger.cash(self.settings.operator, account, currency) for reference, account in known.items()}
+        return {
+            reference: ledger.cash(self.settings.operator, account, currency)
+            for reference, account in known.items()
+        }
 
     def step(self) -> int:
         """One step of game and wallet, and of audit now and then. Returns how much was done."""

@@ -6,12 +6,13 @@ is asked of one table, or for one account, is asked in order, and everything els
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import ExitStack, closing
+from pathlib import Path
 from time import monotonic, sleep
 from types import TracebackType
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar, get_args
 
 from sqlalchemy import Connection
 
@@ -34,14 +35,17 @@ from schemas.commands.wallet import (
     PlaceBet,
     WalletCommand,
 )
+from schemas.events.wallet import RefusalCode
 from schemas.money import format_amount
 from schemas.refusal import Refusal
 from services.game.core.state import Table
 from services.room import readers
-from services.room.calls import Caller, Reply
+from services.room.calls import Caller, Reply, Sign
 from services.room.room import Stalled
 from services.runtime.installation import Installation
+from services.runtime.ports_system import SystemClock, SystemRng
 from services.runtime.settings import Settings
+from services.runtime.signing import Key, signed_headers
 from services.wallet.core.state import CoupKey
 
 C = TypeVar("C")
@@ -61,7 +65,7 @@ _ROUTES: Final[dict[type, str]] = {
     Deposit: "/v1/deposits",
     PlaceBet: "/v1/bets",
 }
-_REFUSED_FOR_GOOD: Final = frozenset({"INSUFFICIENT_FUNDS", "ROUND_CLOSED", "BETTING_CLOSED", "SPOT_UNKNOWN"})
+_REFUSED_FOR_GOOD: Final = frozenset(get_args(RefusalCode))
 """A bet with such an answer was taken note of; it is refused, and that is its end."""
 
 _FIND_SECONDS: Final = 5.0
@@ -69,6 +73,26 @@ _FIND_SECONDS: Final = 5.0
 _STALLED_SECONDS: Final = 30.0
 _TURN_SECONDS: Final = 0.005
 _SETTLE_SECONDS: Final = 0.02
+
+
+def _signer(settings: Settings) -> Sign | None:
+    """Signs requests with the key of the settings, if there is one.
+
+    Raises:
+        OSError: its file cannot be read.
+    """
+    if settings.key is None:
+        return None
+    key_id, _, place = settings.key.partition(":")
+    key = Key(key_id, Path(place).read_bytes().rstrip(b"\r\n"))
+    clock, rng = SystemClock(), SystemRng()
+
+    def sign(method: str, path: str, body: bytes) -> Mapping[str, str]:
+        route, _, query = path.partition("?")
+        now, nonce = int(clock.now().timestamp()), rng.token(16).hex()
+        return signed_headers(key, method, route, query, body, timestamp=now, nonce=nonce)
+
+    return sign
 
 
 class _Asked(Generic[C]):
@@ -108,8 +132,8 @@ class RemoteRoom:
         self._outstanding: set[Future[Reply]] = set()
         with ExitStack() as opened:
             self._callers = [
-                opened.enter_context(closing(Caller(name, url)))
-                for name, url in (("game", game), ("wallet", wallet))
+                opened.enter_context(closing(Caller(name, url, sign)))
+                for name, url, sign in (("game", game, None), ("wallet", wallet, _signer(settings)))
             ]
             self.game: _Asked[GameCommand] = _Asked(self._callers[0], self._outstanding)
             self.wallet = _Wallet(self._callers[1], self._outstanding)

@@ -19,6 +19,9 @@ from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 Row = Mapping[str, Any]
 """A row by column names. All rows of one call name the same columns."""
 
+Columns = Mapping[str, Sequence[Any]]
+"""Rows as columns, all of the same length."""
+
 Encoder = Callable[[Sequence[Any]], str]
 
 _Key = tuple[str, str, tuple[str, ...]]
@@ -35,6 +38,17 @@ SAY: Final = "sabot_say"
 
 def insert(db: Connection, table: sa.Table, rows: Sequence[Row]) -> None:
     """Insert new rows."""
+    _execute(db, "insert", table, rows)
+
+
+def insert_columns(db: Connection, table: sa.Table, columns: Columns) -> None:
+    """Insert new rows that are given column by column: where there are many, making rows costs more than
+    writing them."""
+    if db.dialect.name == "postgresql":
+        _send_columns(db, "insert", table, columns)
+        return
+    names = tuple(columns)
+    rows = [dict(zip(names, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     _execute(db, "insert", table, rows)
 
 
@@ -113,26 +127,34 @@ def _execute(db: Connection, kind: str, table: sa.Table, rows: Sequence[Row]) ->
     if not rows:
         return
     names = tuple(rows[0])
-    key = (kind, table.name, names)
     if db.dialect.name == "postgresql":
-        plan = _plans.get(key)
-        if plan is None:
-            text = _POSTGRES[kind](db.dialect.identifier_preparer.quote, table, names)
-            plan = _plans[key] = text, [(name, encoder_of(table.c[name])) for name in names]
-        text, encoders = plan
-        arrays = tuple(encode([row[name] for row in rows]) for name, encode in encoders)
-        writes = db.info.get(_TOGETHER)
-        if writes is None:
-            db.exec_driver_sql(text, arrays)
-        else:
-            writes.append((text, arrays))
+        _send_columns(db, kind, table, {name: [row[name] for row in rows] for name in names})
         return
+    key = (kind, table.name, names)
     statement = _statements.get(key)
     if statement is None:
         statement = _statements[key] = _SQLITE[kind](table, names)
     if kind in ("update", "delete"):
         rows = [{f"_{name}": value for name, value in row.items()} for row in rows]
     db.execute(statement, cast("Any", rows))
+
+
+def _send_columns(db: Connection, kind: str, table: sa.Table, columns: Columns) -> None:
+    names = tuple(columns)
+    if not columns[names[0]]:
+        return
+    key = (kind, table.name, names)
+    plan = _plans.get(key)
+    if plan is None:
+        text = _POSTGRES[kind](db.dialect.identifier_preparer.quote, table, names)
+        plan = _plans[key] = text, [(name, encoder_of(table.c[name])) for name in names]
+    text, encoders = plan
+    arrays = tuple(encode(columns[name]) for name, encode in encoders)
+    writes = db.info.get(_TOGETHER)
+    if writes is None:
+        db.exec_driver_sql(text, arrays)
+    else:
+        writes.append((text, arrays))
 
 
 # ------------------------------------------------------------------------------------------------- SQLite

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from fastapi import FastAPI, Request, Response
@@ -125,8 +125,13 @@ def invalid(error: RequestValidationError | ValidationError, before: int = 1) ->
     return problem("INVALID", field, str(first["msg"]).removeprefix("Value error, "))
 
 
-def service_app(writer: Writer[Any], title: str, description: str) -> FastAPI:
-    """An application with ``/healthz``, ``/readyz`` and ``/metrics``, to which a service adds its routes."""
+def service_app(
+    writer: Writer[Any], title: str, description: str, trouble: Callable[[], str | None] = lambda: None
+) -> FastAPI:
+    """An application with ``/healthz``, ``/readyz`` and ``/metrics``, to which a service adds its routes.
+
+    ``trouble``: what else is wrong that somebody should see to, if anything is.
+    """
     app = FastAPI(
         title=title,
         description=description,
@@ -172,6 +177,8 @@ def service_app(writer: Writer[Any], title: str, description: str) -> FastAPI:
             reasons.append(
                 f"nothing was read or committed for {_STUCK_SECONDS:g} s, and {writer.waiting} wait"
             )
+        if (more := trouble()) is not None:
+            reasons.append(more)
         reasons += [f"{stream}: {reason}" for stream, reason in writer.inbox.held.items()]
         body = {"status": "not ready" if reasons else "ready", "reasons": reasons}
         return JSONResponse(body, status_code=503 if reasons else 200)

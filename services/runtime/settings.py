@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import time
+from pathlib import Path
 from typing import Annotated, Final
 from zoneinfo import available_timezones
 
@@ -44,6 +45,13 @@ class Settings(BaseModel):
     """Where game answers, for a command that drives services at work."""
     wallet: str = "http://127.0.0.1:8102"
     """Where wallet answers."""
+    operators: Path | None = None
+    """The file of operators, with their shards, currencies, limits, keys and issuers
+    (``examples/operators.toml``). Without it there is one operator, and callers are not asked who they
+    are."""
+    key: str | None = None
+    """How a command that drives wallet signs its requests: the key's id, a colon, and a file with its
+    secret."""
     trusted_network: bool = False
     """Whether a service may listen where other machines reach it, though it asks nobody who he is: only in a
     network of containers whose ports are published to the loopback interface."""
@@ -63,6 +71,13 @@ class Settings(BaseModel):
         if cut_off.tzinfo is not None:
             raise ValueError("the cut-off is a local time such as 06:00, without a zone")
         return cut_off
+
+    @field_validator("key")
+    @classmethod
+    def _key_and_file(cls, key: str | None) -> str | None:
+        if key is not None and not (key.partition(":")[0] and key.partition(":")[2]):
+            raise ValueError("write the key's id, a colon, and the file with its secret")
+        return key
 
     @property
     def calendar(self) -> GamingCalendar:

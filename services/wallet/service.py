@@ -228,17 +228,18 @@ class WalletService:
             return bool(events)
         known = self.state.transactions[key]
         event = known.event
-        if not (isinstance(command, PlaceBet) and is_tombstone_of(event, command)) and (
-            differing := differing_fields(event, command)
-        ):
-            names = ", ".join(differing)
-            words = f"transaction {key.tx!r} was used before with another {names}; nothing moved"
-            raise Refusal("IDEMPOTENCY_CONFLICT", differing[0], words)
-        code, field = outcome_of(event)
-        currency = getattr(event, "currency", None)
-        operator = event.operator
-        current = self.state.ledger.cash(operator, getattr(event, "account", ""), currency) if currency else 0
         replayed = not any(each.data is event for each in events)
+        if replayed and not (isinstance(command, PlaceBet) and is_tombstone_of(event, command)):
+            differing = differing_fields(event, command)
+            if differing:
+                names = ", ".join(differing)
+                words = f"transaction {key.tx!r} was used before with another {names}; nothing moved"
+                raise Refusal("IDEMPOTENCY_CONFLICT", differing[0], words)
+        code, field = outcome_of(event)
+        current = known.balance
+        currency = getattr(event, "currency", None)
+        if replayed and currency:
+            current = self.state.ledger.cash(event.operator, getattr(event, "account", ""), currency)
         return Answer(operation_of(event), code, field, event, known.balance, replayed, current)
 
     def overdue(self, now: str) -> Sequence[WalletCommand]:

@@ -229,7 +229,7 @@ def save_changes(db: Connection, ledger: Ledger, changes: Changes, known: frozen
     """Bring the projections up to the state. ``known``: transactions that have a row already."""
     _save_tables(db, changes)
     _save_coups(db, changes.coups.values())
-    bulk.insert(db, BET, [_bet_row(bet) for bet in changes.bets.values()])
+    bulk.insert_columns(db, BET, _bet_columns(list(changes.bets.values())))
     bulk.update(db, BET, [_end_row(bet) for bet in changes.ends.values()])
     _save_balances(db, ledger)
     bulk.upsert(
@@ -284,31 +284,30 @@ def _save_coups(db: Connection, coups: Iterable[Coup]) -> None:
     bulk.upsert(db, COUP, rows)
 
 
-def _bet_row(bet: Bet) -> dict[str, Any]:
-    key = bet.key
+def _bet_columns(bets: Sequence[Bet]) -> bulk.Columns:
     return {
-        "number": bet.number,
-        "operator": key.operator,
-        "table_name": key.table,
-        "shoe": key.shoe,
-        "coup": key.coup,
-        "account": bet.account,
-        "tx": bet.tx,
-        "seat": bet.seat,
-        "spot": bet.spot,
-        "currency": bet.currency,
-        "exponent": bet.exponent,
-        "stake": bet.stake,
-        "left": bet.left,
-        "funding": bet.funding,
-        "grant": bet.grant,
-        "code": bet.code,
-        "sequence": bet.sequence,
-        "status": bet.status,
-        "tier": bet.tier,
-        "returned": bet.returned,
-        "commission": bet.commission,
-        "deferred": int(bet.deferred),
+        "number": [bet.number for bet in bets],
+        "operator": [bet.key.operator for bet in bets],
+        "table_name": [bet.key.table for bet in bets],
+        "shoe": [bet.key.shoe for bet in bets],
+        "coup": [bet.key.coup for bet in bets],
+        "account": [bet.account for bet in bets],
+        "tx": [bet.tx for bet in bets],
+        "seat": [bet.seat for bet in bets],
+        "spot": [bet.spot for bet in bets],
+        "currency": [bet.currency for bet in bets],
+        "exponent": [bet.exponent for bet in bets],
+        "stake": [bet.stake for bet in bets],
+        "left": [bet.left for bet in bets],
+        "funding": [bet.funding for bet in bets],
+        "grant": [bet.grant for bet in bets],
+        "code": [bet.code for bet in bets],
+        "sequence": [bet.sequence for bet in bets],
+        "status": [bet.status for bet in bets],
+        "tier": [bet.tier for bet in bets],
+        "returned": [bet.returned for bet in bets],
+        "commission": [bet.commission for bet in bets],
+        "deferred": [int(bet.deferred) for bet in bets],
     }
 
 

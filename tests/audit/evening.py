@@ -45,7 +45,7 @@ class Evening(Story):
         self.balance: dict[tuple[str, str], int] = defaultdict(int)
         """Cash, as the entries that were written have it."""
         self.owed: dict[tuple[int | None, str, str], int] = defaultdict(int)
-        """Commission that is marked, by seat, account and currency; collected or not is for the test to say."""
+        """Below nothing where the commission of a seat, account and currency was collected."""
 
     def write(self, payload: Payload, stream: str | None = None) -> Any:
         event = super().write(payload, stream)
@@ -61,7 +61,7 @@ class Evening(Story):
 
     # ----------------------------------------------------------------------------------------------- accounts
 
-    def move(self, kind: Any, amount: int, *lines: Line, account: str = "alice", **more: Any) -> Evening:
+    def move(self, kind: Any, amount: int, /, *lines: Line, account: str = "alice", **more: Any) -> Evening:
         """Money moves on an account; ``lines`` are ledger, party and net debit."""
         currency = more.pop("currency", "EUR")
         fields = {
@@ -81,7 +81,7 @@ class Evening(Story):
         self.say(kind, **fields, **more)
         return self
 
-    def about(self, kind: Any, account: str = "alice", **more: Any) -> Evening:
+    def about(self, kind: Any, /, account: str = "alice", **more: Any) -> Evening:
         """Something is said of an account, and nothing moves."""
         self.say(kind, operator=OPERATOR, account=account, tx=more.pop("tx", None) or self.tx(), **more)
         return self
@@ -131,7 +131,7 @@ class Evening(Story):
     def hold(self, amount: int, hold: str = "h1", account: str = "alice") -> Evening:
         """Money is put aside."""
         lines = (("2010", account, amount), ("2090", hold, -amount))
-        more = {"kind": "risk", "reason": "looked at", "expires": None, "by": "ann", "account": account}
+        more: Any = {"kind": "risk", "reason": "looked at", "expires": None, "by": "ann", "account": account}
         return self.move(accounts.FundsHeld, amount, *lines, hold=hold, **more)
 
     def release(self, amount: int, hold: str = "h1", account: str = "alice") -> Evening:
@@ -142,7 +142,7 @@ class Evening(Story):
 
     def propose(self, amount: int, tx: str = "p1", direction: str = "credit") -> Evening:
         """Somebody asks for a manual correction."""
-        more = {"currency": "EUR", "exponent": 2, "amount": amount, "direction": direction}
+        more: Any = {"currency": "EUR", "exponent": 2, "amount": amount, "direction": direction}
         return self.about(accounts.AdjustmentProposed, tx=tx, reason="goodwill", initiator="ann", **more)
 
     def adjust(self, amount: int, tx: str = "p1", direction: str = "credit", **more: Any) -> Evening:
@@ -223,7 +223,7 @@ class Evening(Story):
         if cards:
             hands: dict[str, list[str]] = {"player": [], "banker": []}
             dealt = []
-            order = [*self.house.deal.order, *_third_hands(cards.split(), self.house.deal.order)]
+            order: list[Any] = [*self.house.deal.order, *_third_hands(cards.split(), self.house.deal.order)]
             for card, hand in zip(cards.split(), order, strict=False):
                 hands[hand].append(card)
                 dealt.append(DealtCard(hand=hand, position=len(hands[hand]), card=card))

@@ -116,7 +116,8 @@ class Accounts:
 
     def is_new(self, event: Recorded[Any], account: str, tx: str, coup: Coup | None = None) -> None:
         """A transaction's id moves money once for an account (W1)."""
-        purse = self._ledger.purse(event, account)
+        purses = self._ledger.holdings(event.stream).purses
+        purse = purses.get(account) or self._ledger.purse(event, account)
         if not is_new(purse.recent, tx):
             self._used_twice(event, account, tx, coup)
         self._room.touch(purse)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
-from services.audit.core.state import Place
+from services.audit.core.pieces import Place
 
 _LINKS: Final = re.compile(
     rb'"stream":"([^"\\]{1,200})","sequence":(\d{1,18}),"previous":"([0-9a-f]{64})"', re.ASCII

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from schemas.envelope import Envelope
+from services.audit.core.pieces import Place, Stream, place_of
 from services.audit.core.room import Room
-from services.audit.core.state import Coup, Place, Stream, place_of
+from services.audit.core.state import Coup
 
 
 class Chain:

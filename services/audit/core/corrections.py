@@ -37,6 +37,9 @@ class Corrections(OfCoups):
             words = f"coup {data.coup} of shoe {data.shoe} is paid anew, and "
             words += "it was not paid" if coup is not None else "game has not corrected it"
             self._say("correction", event, words, None, recorded=f"version {data.version}")
+        elif _is_paid_by(coup, _ref(data.result)):
+            words = f"coup {data.coup} of shoe {data.shoe} was paid by version {data.version} of its result, "
+            self._say("second_settlement", event, words + "and here it is paid again", None)
         else:
             correction = self._begin(event, data, coup)
             self._check_bets(event, data, coup, correction)
@@ -160,6 +163,13 @@ class Corrections(OfCoups):
             put_down = recorded.get((account, currency), 0)
             if put_down != amount:
                 self._accounts.wrong_shortfall(event, account, currency, put_down, amount)
+
+
+def _is_paid_by(coup: Coup, result: Ref) -> bool:
+    """Whether a coup was paid by this result already, all of it."""
+    if not coup.corrections:
+        return coup.settled_result == result
+    return coup.corrections[-1].done and coup.corrections[-1].result == result
 
 
 def _result(result: BetResult) -> Result:

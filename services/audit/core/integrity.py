@@ -15,7 +15,7 @@ from typing import Final, Literal
 from schemas.envelope import FIRST_PREVIOUS, hash_of
 from schemas.events.audit import DiscrepancyFound
 from services.audit.core.bytework import Links, difference_in_words, links_of, place_in
-from services.audit.core.state import Place
+from services.audit.core.pieces import Place
 
 BUS: Final = "the bus"
 RECORD: Final = "audit's record"

@@ -36,6 +36,9 @@ SIDE_BETS: Final = "4013"
 SOURCE: Final = {"cash": CASH, "free": BONUS, "operator": CLEARING}
 """The account that a stake comes from and goes back to, by its funding."""
 
+LINES_NAMED: Final = 10
+"""Lines of one wrong entry that are named."""
+
 Line = tuple[str, str | None, str]
 """Ledger number, party, currency."""
 
@@ -164,7 +167,7 @@ class Ledger:
         """Into a player's account beside his cash. Returns what is on its normal side now."""
         ledger, party, currency = line
         name = f"{ledger} {currency}"
-        purse = self.purse(event, str(party))
+        purse = self.holdings(event.stream).purses.get(str(party)) or self.purse(event, str(party))
         balance = purse.others[name] = purse.others.get(name, 0) + amount
         self._room.touch(purse)
         return -balance if ledger == BONUS else balance
@@ -192,22 +195,30 @@ class Ledger:
                 self._room.report("balance", event, words, recorded=owed, expected="0 or more", coup=coup)
 
     def _not_as_due(self, event: Recorded[Any], rest: dict[Line, int], coup: Coup | None) -> None:
+        """One finding an entry, with the lines that are not as they should be."""
+        wrong = []
         for (ledger, party, currency), missing in rest.items():
-            if not missing:
-                continue
-            recorded = sum(
-                posting.amount
-                for posting in event.data.entry
-                if (posting.ledger, posting.party, posting.currency) == (ledger, party, currency)
-            )
-            whose = f"{ledger}" + (f" of {party}" if party else "")
-            words = (
-                f"the entry moves {_side(recorded, currency)} on {whose}, "
-                f"and {_side(recorded + missing, currency)} was due"
-            )
-            self._room.report(
-                "entry", event, words, recorded=recorded, expected=recorded + missing, coup=coup
-            )
+            if missing:
+                recorded = sum(
+                    posting.amount
+                    for posting in event.data.entry
+                    if (posting.ledger, posting.party, posting.currency) == (ledger, party, currency)
+                )
+                whose = f"{ledger}" + (f" of {party}" if party else "")
+                due = recorded + missing
+                words = f"{_side(recorded, currency)} on {whose}, and {_side(due, currency)} was due"
+                wrong.append((recorded, due, words))
+        sentence = "; ".join(words for _, _, words in wrong[:LINES_NAMED])
+        more = f"; and {len(wrong) - LINES_NAMED} more lines likewise" if len(wrong) > LINES_NAMED else ""
+        recorded, due, _ = wrong[0]
+        self._room.report(
+            "entry",
+            event,
+            f"the entry moves {sentence}{more}",
+            recorded=recorded,
+            expected=due,
+            coup=coup,
+        )
 
     def _check_watched(
         self, event: Recorded[Any], books: Books, watched: set[tuple[str, str]], coup: Coup | None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
-from services.audit.core.state import Piece
+from services.audit.core.pieces import Piece
 
 IDS_REMEMBERED: Final = 32
 """Ids of transactions that an account keeps, to know one that is used twice. A repeat that comes through

@@ -11,10 +11,10 @@ from schemas.events.audit import DiscrepancyFound
 from schemas.events.base import Payload
 from schemas.house import House
 from services.audit.core.facts import Listener
+from services.audit.core.pieces import About, Piece, Place, Stream, place_of
 from services.audit.core.purses import PIECES, Holdings
 from services.audit.core.state import (
     BET_IN_SHORT,
-    About,
     Announced,
     Bet,
     Correction,
@@ -23,14 +23,10 @@ from services.audit.core.state import (
     Finished,
     HouseRules,
     PastHouse,
-    Piece,
-    Place,
     Ref,
     Result,
     Shoe,
-    Stream,
     Table,
-    place_of,
 )
 
 FAULTS_KEPT: Final = 100

@@ -3,22 +3,18 @@
 Only what is unfinished is here, and what has no end: heads of streams, balances, and of every recorded
 shoe how often each card came out. A coup leaves with its verdict, a virtual shoe with its seed. So memory
 grows with players and shoes, never with coups.
-
-Each ``Piece`` knows its place in a table of (kind, key) and its content as plain JSON. The live service
-writes the pieces that a batch touched in the batch's own transaction and reads all of them when it starts;
-nothing needs to be replayed.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, Final, Literal
 
-from schemas.envelope import FIRST_PREVIOUS
 from schemas.house import House
 from services.audit.core.fair import CODES
 from services.audit.core.limits import TableLimits
 from services.audit.core.money import Payouts
+from services.audit.core.pieces import Piece, Place
 
 ENDED_SHOES_REMEMBERED: Final = 128
 """Names of ended shoes that a table keeps, to tell what comes too late from what comes too early."""
@@ -41,74 +37,6 @@ Result = tuple[str, int, int, str, bool]
 """Of a bet: tier, what was returned, commission, the same exactly, and whether it is owed (deferred)."""
 CoupKey = tuple[str, str, str, int]
 """Operator, table, shoe, coup."""
-Place = tuple[str | None, str | None, int | None]
-"""Table, shoe and coup, as far as an event names them."""
-
-
-@dataclass(slots=True, eq=False)
-class Piece:
-    """A part of the state that is stored as one row."""
-
-    kind: ClassVar[str] = ""
-    apart: ClassVar[tuple[str, ...]] = ()
-    """Fields that are pieces of their own, or are written in another form."""
-    stored: bool = field(default=False, init=False)
-    """Whether there is a row of it."""
-    gone: bool = field(default=False, init=False)
-    """Finished: its row, if there is one, must go too."""
-
-    @property
-    def key(self) -> str:
-        """What tells it from others of its kind."""
-        raise NotImplementedError
-
-    def content(self) -> dict[str, Any]:
-        """All that it holds, as plain JSON."""
-        return {
-            each.name: getattr(self, each.name)
-            for each in fields(self)
-            if each.init and each.name not in self.apart
-        }
-
-
-@dataclass(slots=True, eq=False)
-class Stream(Piece):
-    """How far a stream was followed."""
-
-    kind: ClassVar[str] = "stream"
-    apart: ClassVar[tuple[str, ...]] = ("last",)
-    name: str
-    sequence: int = 0
-    hash: str = FIRST_PREVIOUS
-    operator: str = ""
-    last: object = None
-    """The payload of its last event, or its place: a broken chain must say what was there."""
-
-    @property
-    def key(self) -> str:
-        return self.name
-
-    @property
-    def place(self) -> Place:
-        """What its last event was about."""
-        return place_of(self.last)
-
-    def content(self) -> dict[str, Any]:
-        return {**Piece.content(self), "place": list(self.place)}
-
-
-@dataclass(frozen=True, slots=True)
-class About:
-    """Stands in for a payload of which only its place is known any more."""
-
-    table: str | None
-    shoe: str | None
-    coup: int | None
-
-
-def place_of(payload: object) -> Place:
-    """Table, shoe and coup of an event, as far as it has them."""
-    return getattr(payload, "table", None), getattr(payload, "shoe", None), getattr(payload, "coup", None)
 
 
 class HouseRules:

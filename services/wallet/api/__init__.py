@@ -26,7 +26,7 @@ def wallet_app(
     writer: Writer[WalletCommand], reader: Engine, authenticator: Authenticator, clock: Clock
 ) -> FastAPI:
     """The application. ``reader`` is an engine for queries."""
-    app = service_app(writer, "Sabot wallet", _DESCRIPTION)
+    app = service_app(writer, "Sabot wallet", _DESCRIPTION, trouble=lambda: authenticator.operators.trouble)
     app.add_middleware(Security, authenticator=authenticator, clock=clock, reading=reading.QUESTIONS)
     money.add_routes(app, writer)
     bets.add_routes(app, writer, reader)

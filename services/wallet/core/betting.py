@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from schemas.commands.wallet import AnswerCall, AnswerDebit, PlaceBet
-from schemas.events.base import Entry, Payload, Posting
+from schemas.events.base import Entry, Payload
 from schemas.events.wallet import (
     BetAccepted,
     BetRefused,
@@ -49,12 +49,13 @@ def decide_bet(state: WalletState, command: PlaceBet, account: str) -> Sequence[
         "free" if command.grant is not None else "operator" if state.policy(operator).seamless else "cash"
     )
     against = _reason_against(state, key, command, account, funding)
+    number = f"{state.shard}.{state.bets_taken + 1}"
     fields: dict[str, Any] = {
         "operator": operator,
         "table": command.table,
         "shoe": command.shoe,
         "coup": command.coup,
-        "bet": f"{state.shard}.{state.bets_taken + 1}",
+        "bet": number,
         "account": account,
         "tx": command.tx,
         "seat": command.seat,
@@ -65,16 +66,19 @@ def decide_bet(state: WalletState, command: PlaceBet, account: str) -> Sequence[
     }
     bet: Payload
     if against is not None:
-        bet = BetRefused.model_construct(**fields, code=against.code, field=against.field)
+        bet = BetRefused(**fields, code=against.code, field=against.field)
     elif funding == "operator":
         bet = DebitRequested(**fields)
-    else:
-        bet = BetAccepted.model_construct(
-            **fields,
-            entry=stake_entry(account, fields["bet"], currency, stake, funding),
-            funding=funding,
-            grant=command.grant,
+    elif funding == "cash":
+        # What a wallet does most: written out, and validated in one go with its postings.
+        fields["entry"] = (
+            {"ledger": PLAYER_CASH, "party": account, "currency": currency, "amount": stake},
+            {"ledger": BETS_IN_PLAY, "party": number, "currency": currency, "amount": -stake},
         )
+        bet = BetAccepted.__pydantic_validator__.validate_python(fields)
+    else:
+        entry = stake_entry(account, number, currency, stake, funding)
+        bet = BetAccepted(**fields, entry=entry, funding=funding, grant=command.grant)
     return [bet] if account in state.accounts else [*opening(state, operator, account), bet]
 
 
@@ -100,12 +104,6 @@ def tombstoned(state: WalletState, command: PlaceBet, account: str) -> BetRefuse
 
 def stake_entry(account: str, bet: str, currency: str, stake: int, funding: Funding) -> Entry:
     """Posting 3, 13b or 17."""
-    if funding == "cash":  # written out: it is what a wallet does most
-        construct = Posting.model_construct
-        return (
-            construct(ledger=PLAYER_CASH, party=account, currency=currency, amount=stake),
-            construct(ledger=BETS_IN_PLAY, party=bet, currency=currency, amount=-stake),
-        )
     return entry_of(STAKED[funding], currency, {"stake": stake}, {"account": account, "bet": bet})
 
 
@@ -139,7 +137,10 @@ def _reason_against(
 def _is_limited(state: WalletState, coup: Any, command: PlaceBet, account: str) -> bool:
     limits = state.tables[coup.key.operator, coup.key.table].limits[coup.house_number]
     bets = coup.bets.values()
-    if limits.reason_against(bets, account, command.spot, command.currency, command.stake) is not None:
+    if (
+        limits
+        and limits.reason_against(bets, account, command.spot, command.currency, command.stake) is not None
+    ):
         return True
     policy = state.policy(command.operator)
     if command.stake > policy.stake_max.get(command.currency, command.stake):

@@ -45,6 +45,9 @@ class TableLimits:
             units = (None if text is None else parse_amount(text, each.currency) for text in amounts)
             self._limits[each.currency, each.spot] = _Limit(*units)
 
+    def __bool__(self) -> bool:
+        return bool(self._limits)
+
     def reason_against(
         self, bets: Iterable[Staked], account: str, spot: str, currency: str, stake: int
     ) -> str | None:

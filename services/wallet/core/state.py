@@ -203,10 +203,12 @@ class WalletState:
     day_of: Callable[[str], str] = _first_day
     """The gaming day of this batch, by operator."""
     changes: Changes = field(default_factory=Changes)
+    _policies: dict[str, Policy] = field(default_factory=dict)
 
     def forget_the_past(self) -> None:
         """Drop what the last batch was told of what is over."""
         for each in (
+            self._policies,
             self.known_coups,
             self.finished,
             self.transactions,
@@ -224,8 +226,11 @@ class WalletState:
         return [*every, *own_bounds(own.values(), self.day_of(operator))]
 
     def policy(self, operator: str) -> Policy:
-        """What holds for an operator."""
-        return self.policies.get(operator, _NO_POLICY)
+        """What holds for an operator in this batch."""
+        policy = self._policies.get(operator)
+        if policy is None:
+            policy = self._policies[operator] = self.policies.get(operator, _NO_POLICY)
+        return policy
 
 
 _NO_POLICY = Policy()
