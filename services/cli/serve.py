@@ -2,6 +2,7 @@
 
 import logging
 import os
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -67,8 +68,9 @@ def group(name: Name) -> typer.Typer:
         bus = where.open_bus()
         try:
             writer = _open(name, where, bus, operators)
-            app = _app(name, writer, where.open_reader(name), operators)
-            with operators.watched():
+            with ExitStack() as opened:
+                app = _app(name, writer, where.open_reader(name), operators, opened)
+                opened.enter_context(operators.watched())
                 status = serve_process(writer, app, host, port, ready=_say_ready(name))
         finally:
             bus.close()
@@ -135,16 +137,20 @@ def _open(name: Name, where: Installation, bus: Bus, operators: Operators) -> Wr
     return open_audit(where, bus, config, clock=clock, ids=ids)
 
 
-def _app(name: Name, writer: Writer[Any], reader: Engine, operators: Operators) -> FastAPI:
+def _app(name: Name, writer: Writer[Any], reader: Engine, operators: Operators, opened: ExitStack) -> FastAPI:
     if name == "game":
         from services.game.api import game_app
 
         return game_app(writer, reader)
     if name == "wallet":
         from services.wallet.api import wallet_app
+        from services.wallet.dispatch import Dispatcher
+        from services.wallet.wiring import OperatorWallets
 
         clock = SystemClock()
-        return wallet_app(writer, reader, Authenticator(operators, clock), clock)
+        wallets = opened.enter_context(closing(OperatorWallets(operators, clock, SystemRng())))
+        dispatcher = opened.enter_context(closing(Dispatcher(writer, reader, wallets.of)))
+        return wallet_app(writer, reader, Authenticator(operators, clock), clock, dispatcher)
     from services.audit.api import audit_app
 
     return audit_app(writer, reader)

@@ -110,7 +110,7 @@ class Book:
                 return self.repeat(known, command, asked)
             outcome = self._carry_out(command, account, units)
         except Refusal as refusal:
-            outcome = Outcome(refusal.code, command.tx, field=refusal.field, words=refusal.words)
+            outcome = self._refused(command, refusal)
             if not self.is_final(outcome):
                 return Answered(outcome)
         if isinstance(outcome, Answered):
@@ -336,6 +336,13 @@ class Book:
         if self.is_final(outcome):
             transaction = Transaction(command.account, command.tx, asked, outcome)
             self.draft.transactions[command.account, command.tx] = transaction
+
+    def _refused(self, command: Movement, refusal: Refusal) -> Outcome:
+        fields: tuple[str, ...] = ()
+        if refusal.code == "IDEMPOTENCY_CONFLICT":
+            fields = (refusal.field,)
+            self.draft.conflicts.append((command.account, command.tx, refusal.field))
+        return Outcome(refusal.code, command.tx, field=refusal.field, words=refusal.words, fields=fields)
 
     def _conflict(self, command: Movement, differing: tuple[str, ...]) -> Answered:
         self.draft.conflicts.append((command.account, command.tx, " ".join(differing)))

@@ -67,6 +67,12 @@ class Answer:
     current: int
     """Player's cash now."""
 
+    @property
+    def bet(self) -> str:
+        """The bet's id, where it is about one."""
+        bet: str = getattr(self.event, "bet", "")
+        return bet
+
 
 class WalletService:
     """One wallet shard."""

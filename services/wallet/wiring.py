@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping
 from typing import Final
 
 from schemas.commands.wallet import WalletCommand
 from schemas.events.accounts import LimitKind, LimitPeriod
 from services.runtime.installation import Installation
+from services.runtime.operator_entries import SeamlessEntry
 from services.runtime.operators import Operator, Operators
-from services.runtime.ports import Bus, Clock, Ids
+from services.runtime.ports import Bus, Clock, Ids, Rng
 from services.runtime.settings import Settings
 from services.runtime.writer import Writer
+from services.seamless.adapters import adapter_named
+from services.seamless.client import SeamlessClient, Timeouts
 from services.wallet.core.limits import Bound
 from services.wallet.core.state import Policy
 from services.wallet.service import WalletService
@@ -98,3 +102,33 @@ def open_wallet(
         calendar=operators,
         group=f"sabot-wallet-{settings.shard}",
     )
+
+
+class OperatorWallets:
+    """The clients of the operators' own wallets, each opened when it is first needed."""
+
+    def __init__(self, operators: Operators, clock: Clock, rng: Rng) -> None:
+        self._operators, self._clock, self._rng = operators, clock, rng
+        self._lock = threading.Lock()
+        self._clients: dict[str, tuple[SeamlessEntry, SeamlessClient]] = {}
+
+    def of(self, name: str) -> SeamlessClient | None:
+        """The wallet of an operator; None where his balances are here."""
+        operator = self._operators.find(name)
+        if operator is None or operator.seamless is None:
+            return None
+        entry = operator.seamless
+        with self._lock:
+            known = self._clients.get(name)
+            if known is None or known[0] != entry:
+                key = self._operators.table.outgoing(name)
+                timeouts = Timeouts(entry.connect_timeout_ms, entry.timeout_ms)
+                adapter = adapter_named(entry.dialect)
+                client = SeamlessClient.open(entry.url, key, adapter, self._clock, self._rng, timeouts)
+                known = self._clients[name] = entry, client
+            return known[1]
+
+    def close(self) -> None:
+        """Close all connections."""
+        for _, client in self._clients.values():
+            client.close()

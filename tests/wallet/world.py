@@ -6,6 +6,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import pytest
 import sqlalchemy as sa
 from fastapi import FastAPI
 
@@ -16,16 +17,21 @@ from schemas.commands.wallet import (
     WalletCommand,
 )
 from schemas.envelope import Recorded, decode
-from schemas.events.base import Outcome, Payload, game_stream
+from schemas.events.base import EventRef, Outcome, Payload, game_stream
 from schemas.events.game import (
     BettingClosed,
     CoupConcluded,
+    CoupCorrected,
     CoupOpened,
     CoupVoided,
     HouseSet,
+    SeatLeft,
+    ShoeEnded,
+    TableClosed,
     TableOpened,
 )
 from schemas.house import House, shipped_houses
+from schemas.refusal import Refusal
 from services.runtime.bus.embedded import EmbeddedBus
 from services.runtime.callers import Authenticator
 from services.runtime.database import open_sqlite
@@ -39,7 +45,7 @@ from services.runtime.writer import Writer
 from services.wallet import queries, store
 from services.wallet.api import wallet_app
 from services.wallet.core.postings import BETS_IN_PLAY
-from services.wallet.core.state import CoupKey, WalletState
+from services.wallet.core.state import CoupKey, Policy, WalletState
 from services.wallet.queries import BetRecord
 from services.wallet.wiring import open_wallet
 from tests.contracts.streams import START, Stream
@@ -74,6 +80,8 @@ class Game:
         self.stream = Stream(game_stream(operator, table))
         self.operator, self.table = operator, table
         self.house_number = 0
+        self.results: dict[int, EventRef] = {}
+        """The event with each coup's latest result."""
 
     def _said(self, payload: Payload) -> Record:
         self.stream.next(payload)
@@ -103,31 +111,93 @@ class Game:
     def conclude(
         self, coup: int, outcome: Outcome, *, version: int = 1, tiers: dict[str, str] | None = None
     ) -> Record:
-        return self._said(
-            CoupConcluded(
-                **self._coup(coup),
-                version=version,
-                outcome=outcome,
-                player_total={"player": 7, "banker": 1, "tie": 6}[outcome],
-                banker_total={"player": 1, "banker": 7, "tie": 6}[outcome],
-                natural=False,
-                cards=5,
-                tiers=tiers or TIERS[outcome],
-            )
+        concluded = CoupConcluded(
+            **self._coup(coup),
+            version=version,
+            **_points(outcome),
+            cards=5,
+            tiers=tiers or TIERS[outcome],
         )
+        return self._resulted(coup, concluded)
 
     def void(self, coup: int, reason: str = "no seal in time") -> Record:
         return self._said(CoupVoided(**self._coup(coup), reason=reason))
+
+    def correct(
+        self, coup: int, outcome: Outcome, version: int = 2, *, reason: str = "a card was misread"
+    ) -> Record:
+        """The coup had another result than was announced last."""
+        corrected = CoupCorrected(
+            **self._coup(coup),
+            version=version,
+            corrects=self.results[coup],
+            **_points(outcome),
+            hands=(),
+            tiers=TIERS[outcome],
+            reason=reason,
+            initiator="person:pit",
+            approver="person:boss",
+        )
+        return self._resulted(coup, corrected)
+
+    def void_after(self, coup: int, version: int = 2, *, reason: str = "the shoe was not whole") -> Record:
+        """The coup does not count, although it had a result."""
+        voided = CoupVoided(
+            **self._coup(coup),
+            reason=reason,
+            approver="boss",
+            corrects=self.results[coup],
+            version=version,
+            initiator="person:pit",
+        )
+        return self._resulted(coup, voided)
+
+    def leave_seat(self, seat: int) -> Record:
+        return self._said(SeatLeft(operator=self.operator, table=self.table, seat=seat))
+
+    def end_shoe(self) -> Record:
+        return self._said(
+            ShoeEnded(
+                operator=self.operator,
+                table=self.table,
+                shoe=SHOE,
+                reason="cut_card",
+                cards_out=400,
+                seed=None,
+            )
+        )
+
+    def close_table(self) -> Record:
+        return self._said(TableClosed(operator=self.operator, table=self.table, reason="closing time"))
+
+    def _resulted(self, coup: int, payload: Payload) -> Record:
+        record = self._said(payload)
+        event = self.stream.events[-1]
+        self.results[coup] = EventRef(stream=event.stream, sequence=event.sequence, hash=event.hash)
+        return record
 
     def _coup(self, coup: int) -> dict[str, Any]:
         return {"operator": self.operator, "table": self.table, "shoe": SHOE, "coup": coup}
 
 
+def _points(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "outcome": outcome,
+        "player_total": {"player": 7, "banker": 1, "tie": 6}[outcome],
+        "banker_total": {"player": 1, "banker": 7, "tie": 6}[outcome],
+        "natural": False,
+    }
+
+
 class World:
     """One wallet shard through all its restarts."""
 
-    def __init__(self, folder: Path, settings: Settings | None = None) -> None:
+    def __init__(
+        self, folder: Path, settings: Settings | None = None, *, policy: Policy | None = None
+    ) -> None:
+        """``policy``: what the operator's contract says; nothing, if it is left out."""
         self.folder = folder
+        self.policy = policy
         self.settings = settings or Settings(operator=OPERATOR)
         self.clock = ManualClock(START)
         self.ids = SeededIds("wallet-tests")
@@ -147,7 +217,19 @@ class World:
         self.bus.close()
 
     def _open(self) -> Writer[WalletCommand]:
-        return open_wallet(Installation(self.folder), self.bus, self.settings, clock=self.clock, ids=self.ids)
+        writer = open_wallet(
+            Installation(self.folder), self.bus, self.settings, clock=self.clock, ids=self.ids
+        )
+        if self.policy is not None:
+            policies = {OPERATOR: self.policy}
+            service: Any = writer.service
+            service._policies = service.state.policies = policies
+        return writer
+
+    def use(self, policy: Policy) -> None:
+        """From now on the operator's contract says this."""
+        self.policy = policy
+        self.restart()
 
     def restart(self) -> None:
         self.wallet.close()
@@ -194,6 +276,7 @@ class World:
         currency: str = "EUR",
         seat: int | None = None,
         table: str = TABLE,
+        grant: str | None = None,
     ) -> PlaceBet:
         return PlaceBet(
             operator=OPERATOR,
@@ -206,7 +289,34 @@ class World:
             spot=spot,
             currency=currency,
             stake=stake,
+            grant=grant,
         )
+
+    def command(self, kind: type[Any], **fields: Any) -> Any:
+        """A command with what is the same in most tests: Ann's, in euro, with an id of its own."""
+        same: dict[str, Any] = {
+            "operator": OPERATOR,
+            "account": "Ann",
+            "currency": "EUR",
+            "by": "machine:till",
+            "initiator": "person:carl",
+            "approver": "person:anna",
+            "reason": "asked for",
+        }
+        given = {name: value for name, value in same.items() if name in kind.model_fields} | fields
+        if "tx" in kind.model_fields:
+            given.setdefault("tx", self.tx())
+        return kind(**given)
+
+    def do(self, kind: type[Any], **fields: Any) -> Any:
+        """The answer to such a command."""
+        return self.ask(self.command(kind, **fields))
+
+    def refusal(self, kind: type[Any], **fields: Any) -> Refusal:
+        """The refusal of such a command, which nothing remembers."""
+        with pytest.raises(Refusal) as caught:
+            self.do(kind, **fields)
+        return caught.value
 
     def bet(self, account: str, spot: str, stake: int, **fields: Any) -> Any:
         return self.ask(self.bet_command(account, spot, stake, **fields))
@@ -250,6 +360,20 @@ class World:
             totals[line] = totals.get(line, 0) + amount
         return totals
 
+    def totals(self, currency: str = "EUR") -> dict[str, int]:
+        """Net debit of each account of the chart that is not nothing."""
+        totals: dict[str, int] = {}
+        for (number, _, of), amount in self.balances().items():
+            if of == currency:
+                totals[number] = totals.get(number, 0) + amount
+        return {number: amount for number, amount in totals.items() if amount}
+
+    def wealth(self, account: str = "Ann", currency: str = "EUR") -> dict[str, str]:
+        """What of a player's balance view is not nothing (W32)."""
+        with self.reader.connect() as db, db.begin():
+            views = {each.pop("currency"): each for each in queries.balances_of(db, OPERATOR, account)}
+        return {name: text for name, text in views.get(currency, {}).items() if text.strip("0.")}
+
     def cash(self, account: str, currency: str = "EUR") -> int:
         return self.state.ledger.cash(OPERATOR, self.account(account), currency)
 
@@ -278,6 +402,14 @@ def wealth(currency: str, *, cash: str, in_play: str) -> dict[str, str]:
     """What a player has who has only cash and bets (W32)."""
     nothing = dict.fromkeys(("bonus", "held", "withdrawing", "negative_receivable"), "0.00")
     return {"currency": currency, "cash": cash, "in_play": in_play, "withdrawable": cash} | nothing
+
+
+def lines_of(event: Recorded[Any]) -> dict[str, int]:
+    """An event's journal entry: net debit by account of the chart."""
+    lines: dict[str, int] = {}
+    for posting in event.data.entry:
+        lines[posting.ledger] = lines.get(posting.ledger, 0) + posting.amount
+    return lines
 
 
 def rows_of(db: sa.Connection, table: sa.Table) -> list[tuple[Any, ...]]:

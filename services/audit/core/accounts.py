@@ -90,21 +90,26 @@ class Accounts:
 
     # ------------------------------------------------------------------------------------- for other checks
 
-    def may_bet(self, event: Recorded[Any], data: BetAccepted, coup: Coup | None) -> None:
+    def may_bet(self, event: Recorded[Any], data: BetAccepted, holdings: Holdings, coup: Coup | None) -> None:
         """The account is there and not locked, the id is new, and nobody took the bet back before it came."""
-        purse = self._ledger.purse(event, data.account)
-        tx = data.tx
+        account, tx = data.account, data.tx
+        purse = holdings.purses.get(account)
+        if purse is None or purse.operator != data.operator:
+            purse = self._ledger.purse(event, account)
         if not is_new(purse.recent, tx):
-            self._used_twice(event, data.account, tx, coup)
-        self._room.touch(purse)
-        standing = self._ledger.holdings(event.envelope.stream).standings.get(data.account)
-        if standing is None:
-            return
+            self._used_twice(event, account, tx, coup)
+        # The purse is touched when the stake is taken out of it.
+        if holdings.standings and (standing := holdings.standings.get(account)) is not None:
+            self._check_standing(event, data, standing, coup)
+
+    def _check_standing(
+        self, event: Recorded[Any], data: BetAccepted, standing: Standing, coup: Coup | None
+    ) -> None:
         stake = money(data.stake, data.currency)
         which = f"bet {data.bet} of {stake} by account {data.account} was accepted"
         day = event.envelope.gamingday
-        if tx in standing.tombstones:
-            words = f"{which}, and its transaction {tx} had been taken back before it came"
+        if data.tx in standing.tombstones:
+            words = f"{which}, and its transaction {data.tx} had been taken back before it came"
             self._room.report("tombstone", event, words, recorded=data.stake, expected="refused", coup=coup)
         if standing.frozen:
             words = f"{which}, and the account is frozen"

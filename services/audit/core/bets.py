@@ -13,6 +13,7 @@ from schemas.events.wallet import BetAccepted, BetRefused, BetRolledBack, BetsSe
 from services.audit.core.accounts import Accounts
 from services.audit.core.coups import OfCoups
 from services.audit.core.ledger import BONUS, IN_PLAY, SOURCE, Ledger, Line, money
+from services.audit.core.purses import Holdings
 from services.audit.core.room import Room
 from services.audit.core.state import Bet, Coup
 
@@ -33,18 +34,18 @@ class Bets(OfCoups):
         """A bet of a coup that is open for betting, and a stake that the player had."""
         coup = self._find(event, data, "a bet was accepted on")
         stake, currency, funding = data.stake, data.currency, data.funding
-        self._accounts.may_bet(event, data, coup)
+        envelope = event.envelope
+        holdings = self._ledger.holdings(envelope.stream)
+        self._accounts.may_bet(event, data, holdings, coup)
         self._ledger.check_exponent(event, currency, data.exponent, coup)
-        self._ledger.books(event.envelope.stream, data.operator).move(IN_PLAY, currency, stake)
+        books = holdings.books.get(data.operator) or self._ledger.books(envelope.stream, data.operator)
+        books.move(IN_PLAY, currency, stake)
         due: dict[Line, int] = {
             (SOURCE[funding], None if funding == "operator" else data.account, currency): stake,
             (IN_PLAY, data.bet, currency): -stake,
         }
-        if funding == "free":
-            self._use_grant(event, data, coup)
-        elif data.grant is not None:
-            words = f"bet {data.bet} names free bet {data.grant}, and its stake is not from there"
-            self._say("grant", event, words, coup, recorded=funding, expected="free")
+        if funding != "cash" or data.grant is not None:
+            self._not_from_cash(event, data, holdings, coup)
         self._ledger.post(event, data.entry, due, coup)
         if coup is None:
             return
@@ -61,7 +62,7 @@ class Bets(OfCoups):
             currency,
             data.exponent,
             stake,
-            event.envelope.sequence,
+            envelope.sequence,
             event.hash,
             data.tx,
             funding,
@@ -111,8 +112,16 @@ class Bets(OfCoups):
             self._say("debit", event, words, coup, recorded=data.stake, expected=whole[-1])
         return int(sequence)
 
-    def _use_grant(self, event: Recorded[Any], data: BetAccepted, coup: Coup | None) -> None:
-        holdings = self._ledger.holdings(event.stream)
+    def _not_from_cash(
+        self, event: Recorded[Any], data: BetAccepted, holdings: Holdings, coup: Coup | None
+    ) -> None:
+        """A free bet's stake is covered by what is left of it. (The id of another's counts for his purse.)"""
+        self._room.touch(holdings.purses[data.account])
+        if data.funding != "free":
+            if data.grant is not None:
+                words = f"bet {data.bet} names free bet {data.grant}, and its stake is not from there"
+                self._say("grant", event, words, coup, recorded=data.funding, expected="free")
+            return
         grant = holdings.grants.get(data.grant or "")
         stake, currency = data.stake, data.currency
         self._ledger.books(event.stream, data.operator).move(BONUS, currency, -stake)

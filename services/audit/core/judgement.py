@@ -25,7 +25,7 @@ from services.audit.core.facts import (
 )
 from services.audit.core.ledger import money
 from services.audit.core.limits import Move
-from services.audit.core.payouts import Wrong, wrong_payouts, wrong_void
+from services.audit.core.payouts import Wrong, due_result, wrong_payouts, wrong_void
 from services.audit.core.room import FAULTS_KEPT, Room
 from services.audit.core.settlements import STAKE_BACK
 from services.audit.core.state import (
@@ -189,7 +189,7 @@ class Judgement:
             if bet.seat is not None and bet.seat > table.seats:
                 words = f"bet {bet.bet} is from seat {bet.seat}, and the table has {table.seats}"
                 wrong.append(Wrong(bet, "seat", words, bet.seat, f"at most {table.seats}"))
-            if bet.ended and paid and outcome is not None:
+            if bet.ended and paid and outcome is not None and bet.result != due_result(bet, outcome, rules):
                 wrong += wrong_payouts(bet, bet.result, outcome, rules)
         self._say_wrong(coup, wrong, coup.settlement)
         if rules.limits:

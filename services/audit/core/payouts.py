@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from schemas.events.base import Outcome
 from schemas.money import format_units
 from services.audit.core.money import Payout, of_free_bet
 from services.audit.core.state import Bet, HouseRules, Result
+
+_RESULTS_REMEMBERED: Final = 4_096
+"""Stakes repeat: so many results are kept for one house."""
 
 
 class Wrong(NamedTuple):
@@ -21,15 +24,32 @@ class Wrong(NamedTuple):
     expected: object
 
 
+def due_result(bet: Bet, outcome: Outcome, rules: HouseRules) -> Result:
+    """What a bet must come to.
+
+    Raises:
+        KeyError: the house does not offer its spot.
+    """
+    asked = (bet.spot, outcome, bet.stake, bet.exponent, bet.funding)
+    known = rules.results.get(asked)
+    if known is None:
+        due = rules.payouts.pay(bet.spot, outcome, bet.stake, bet.exponent)
+        returned, deferred = due.returned, False
+        if bet.funding == "free":
+            returned = of_free_bet(due, bet.stake)
+        elif rules.deferred and bet.funding == "cash" and due.commission:
+            returned, deferred = due.returned + due.commission, True
+        if len(rules.results) >= _RESULTS_REMEMBERED:
+            rules.results.clear()
+        known = rules.results[asked] = (due.tier, returned, due.commission, str(due.exact), deferred)
+    return known
+
+
 def wrong_payouts(bet: Bet, result: Result, outcome: Outcome, rules: HouseRules) -> Iterator[Wrong]:
     """Tier, commission and payout of a bet that was settled, each if it is not what was due."""
     tier, returned, commission, exact, deferred = result
     due = rules.payouts.pay(bet.spot, outcome, bet.stake, bet.exponent)
-    due_returned, owed = due.returned, False
-    if bet.funding == "free":
-        due_returned = of_free_bet(due, bet.stake)
-    elif rules.deferred and bet.funding == "cash" and due.commission:
-        due_returned, owed = due.returned + due.commission, True
+    _, due_returned, _, _, owed = due_result(bet, outcome, rules)
     if tier != due.tier:
         words = f"bet {bet.bet} on {bet.spot} was settled as {tier}, and {due.tier} was due"
         yield Wrong(bet, "tiers", words, tier, due.tier)

@@ -15,6 +15,7 @@ from services.audit.core.pieces import About, Piece, Place, Stream, place_of
 from services.audit.core.purses import PIECES, Holdings
 from services.audit.core.state import (
     BET_IN_SHORT,
+    COUP_IN_SHORT,
     Announced,
     Bet,
     Correction,
@@ -34,6 +35,7 @@ FAULTS_KEPT: Final = 100
 
 P = TypeVar("P", bound=Piece)
 
+_as_json: Final = json.JSONEncoder(separators=(",", ":")).encode
 _NOWHERE: Final[Place] = (None, None, None)
 
 
@@ -198,7 +200,7 @@ class Room:
         changes = []
         for piece in self._touched:
             if not piece.gone:
-                text = json.dumps(piece.content(), separators=(",", ":"))
+                text = _as_json(piece.content())
                 changes.append(Change(piece.kind, piece.key, text))
                 piece.stored = True
             elif piece.stored:
@@ -284,10 +286,10 @@ def _coup(content: dict[str, Any]) -> Coup:
 
 
 def _finished(content: dict[str, Any]) -> Finished:
-    rows = content.pop("bets")
-    coup = _coup(content)
-    for row in rows:
-        fields: dict[str, Any] = dict(zip(BET_IN_SHORT, row, strict=True))
+    fields: dict[str, Any] = dict(zip(COUP_IN_SHORT, content["coup"], strict=True))
+    coup = _coup({**fields, "corrections": content["corrections"], "announced": content["announced"]})
+    for row in content["bets"]:
+        fields = dict(zip(BET_IN_SHORT, row, strict=True))
         coup.bets[fields["bet"]] = Bet(coup.key, **fields)
     return Finished(coup)
 

@@ -60,16 +60,12 @@ class Settlements(OfCoups):
             result = (each.tier, each.returned, each.commission, each.commission_exact, each.deferred)
             bet = known.get(each.bet)
             if bet is not None:
-                bet.set_result(result)
-                if each.deferred and each.seat != bet.seat:
-                    words = f"the commission on bet {bet.bet} is marked on seat {each.seat}, not {bet.seat}"
-                    self._say("commission", event, words, coup, recorded=each.seat, expected=bet.seat)
-            funding, currency = each.funding, each.currency
+                bet.tier, bet.returned, bet.commission, bet.exact, bet.deferred = result
             if each.deferred:
-                self._accounts.mark(event, each, each.commission)
-            if funding == "free" and each.tier in STAKE_BACK:
-                self._accounts.give_grant_back(event, bet, each.account, currency, each.stake)
-            book(due, each, funding, result)
+                self._mark(event, each, bet, coup)
+            if each.funding == "free" and each.tier in STAKE_BACK:
+                self._accounts.give_grant_back(event, bet, each.account, each.currency, each.stake)
+            book(due, each, each.funding, result)
         self._ledger.post(event, data.entry, due, coup)
         return self._end(event, data, coup)
 
@@ -89,6 +85,13 @@ class Settlements(OfCoups):
             book(due, each, each.funding, result)
         self._ledger.post(event, data.entry, due, coup)
         return self._end(event, data, coup)
+
+    def _mark(self, event: Recorded[Any], row: SettledBet, bet: Bet | None, coup: Coup | None) -> None:
+        """Commission is marked where the bet was, to be collected later."""
+        if bet is not None and row.seat != bet.seat:
+            words = f"the commission on bet {bet.bet} is marked on seat {row.seat}, not {bet.seat}"
+            self._say("commission", event, words, coup, recorded=row.seat, expected=bet.seat)
+        self._accounts.mark(event, row, row.commission)
 
     def _begin(
         self, event: Recorded[Any], data: CoupSettled | CoupReturned, kind: Literal["settled", "returned"]
@@ -126,7 +129,7 @@ class Settlements(OfCoups):
         """The bets that end here, each once and as it was accepted."""
         known: dict[str, Bet] = {}
         wrong: list[str] = []
-        books = self._ledger.books(event.envelope.stream, coup.operator)
+        ended: dict[str, int] = {}
         for row in rows:
             bet = coup.bets.get(row.bet)
             if bet is None:
@@ -145,9 +148,12 @@ class Settlements(OfCoups):
             ):
                 wrong.append(f"bet {row.bet} ends as {as_words(row)}, and it was accepted as {as_words(bet)}")
             bet.ended = event.envelope.sequence
-            books.move(IN_PLAY, bet.currency, -bet.stake)
+            ended[bet.currency] = ended.get(bet.currency, 0) + bet.stake
             self._room.touch(bet)
             known[row.bet] = bet
+        books = self._ledger.books(event.stream, coup.operator)
+        for currency, stakes in ended.items():
+            books.move(IN_PLAY, currency, -stakes)
         self._say_all("settlement", event, wrong, coup)
         return known
 
@@ -190,6 +196,19 @@ class Settlements(OfCoups):
 def book(due: dict[Line, int], bet: Any, funding: str, result: Result, sign: int = 1) -> None:
     """Add to an entry how a bet ends; with ``sign`` -1 how that is undone."""
     tier, returned, commission, _, deferred = result
+    if funding == "cash" and sign > 0 and not deferred:  # written out: it is what there is most of
+        currency, stake = bet.currency, bet.stake
+        line: Line = (IN_PLAY, bet.bet, currency)
+        due[line] = due.get(line, 0) + stake
+        if returned:
+            line = (CASH, bet.account, currency)
+            due[line] = due.get(line, 0) - returned
+        if commission:
+            line = (COMMISSION, None, currency)
+            due[line] = due.get(line, 0) - commission
+        line = (SPOT_LEDGER.get(bet.spot, SIDE_BETS), None, currency)
+        due[line] = due.get(line, 0) + returned + commission - stake
+        return
     currency, stake = bet.currency, sign * bet.stake
     returned, commission = sign * returned, sign * commission
     add(due, IN_PLAY, bet.bet, currency, stake)

@@ -8,6 +8,7 @@ grows with players and shoes, never with coups.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
+from operator import attrgetter
 from typing import Any, ClassVar, Final, Literal
 
 from schemas.house import House
@@ -42,7 +43,7 @@ CoupKey = tuple[str, str, str, int]
 class HouseRules:
     """A house document, ready for use."""
 
-    __slots__ = ("deferred", "every_round", "house", "limits", "order", "payouts", "players_deal")
+    __slots__ = ("deferred", "every_round", "house", "limits", "order", "payouts", "players_deal", "results")
 
     def __init__(self, house: House) -> None:
         self.house = house
@@ -52,6 +53,8 @@ class HouseRules:
         self.players_deal = house.deal.dealt_by == "players"
         self.deferred = house.commission.collection == "deferred"
         self.limits = TableLimits(house)
+        self.results: dict[tuple[str, str, int, int, str], Result] = {}
+        """What bets come to, by spot, outcome, stake, exponent and funding, as far as that was asked for."""
 
 
 @dataclass(slots=True, eq=False)
@@ -336,24 +339,28 @@ class Finished(Piece):
         return self.coup.key
 
     def content(self) -> dict[str, Any]:
-        whole = self.coup.content()
-        for name in ("refused", "debits", "taken_back", "spots", "faults"):
-            whole[name] = type(whole[name])()
-        short = {name: value for name, value in whole.items() if value not in _SHORT}
-        return {**short, "bets": [[getattr(bet, name) for name in BET_IN_SHORT] for bet in self.bets]}
-
-    @property
-    def bets(self) -> list[Bet]:
-        """Its bets, in their order."""
-        return list(self.coup.bets.values())
+        coup = self.coup
+        return {
+            "coup": _in_short(coup),
+            "bets": [_bet_in_short(bet) for bet in coup.bets.values()],
+            "corrections": [asdict(each) for each in coup.corrections],
+            "announced": [asdict(each) for each in coup.announced],
+        }
 
 
-_SHORT: Final[tuple[object, ...]] = ("", 0, None, [], {})
+COUP_IN_SHORT: Final = (
+    *("operator", "table", "shoe", "number", "opened", "house_number", "cards", "hands", "dealer"),
+    *("dealer_seat", "ended", "end", "version", "outcome", "due_outcome", "natural", "wallet", "settled_as"),
+    *("settled_result", "settled_version", "settlement", "paid", "judged", "doubtful"),
+)
+"""Fields of a finished coup."""
 BET_IN_SHORT: Final = (
     *("bet", "account", "seat", "spot", "currency", "exponent", "stake", "sequence", "funding", "grant"),
     *("ended", "tier", "returned", "commission", "exact", "deferred"),
 )
 """Fields of a bet of a finished coup."""
+_in_short: Final = attrgetter(*COUP_IN_SHORT)
+_bet_in_short: Final = attrgetter(*BET_IN_SHORT)
 
 
 @dataclass(slots=True, eq=False)

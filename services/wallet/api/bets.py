@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from fastapi import FastAPI, Request, Response
@@ -29,14 +30,19 @@ from services.wallet.api.asking import WORDS, body_of, command_of, response_of
 from services.wallet.api.bodies import BetBody, BetsBody
 from services.wallet.api.documents import problems, responses
 from services.wallet.core.state import CoupKey
+from services.wallet.dispatch import Dispatcher
 from services.wallet.service import Answer
 
+_REPEAT_SECONDS: Final = 0.5
+_DEBIT_SECONDS: Final = 10.0
 _ASK_AGAIN_SECONDS: Final = (0.01, 0.02, 0.04, 0.08, 0.16, 0.2)
 """A coup that wallet has not heard of yet is waited for: whoever bets as soon as game has opened one may be
 quicker than game's word to wallet."""
 
 
-def add_routes(app: FastAPI, writer: Writer[WalletCommand], reader: Engine) -> None:
+def add_routes(
+    app: FastAPI, writer: Writer[WalletCommand], reader: Engine, dispatcher: Dispatcher | None
+) -> None:
     """Add them to the application."""
 
     @app.post(
@@ -61,7 +67,7 @@ def add_routes(app: FastAPI, writer: Writer[WalletCommand], reader: Engine) -> N
         except ValidationError as error:
             return invalid(error, before=0)
         command = _command(body, caller)
-        return response_of(await _ask_patiently(writer, command), command.tx)
+        return response_of(await _answered(writer, command, dispatcher), command.tx)
 
     @app.post(
         "/v1/bets/batch",
@@ -80,7 +86,7 @@ def add_routes(app: FastAPI, writer: Writer[WalletCommand], reader: Engine) -> N
             rows = BetsBody.model_validate_json(await request.body()).bets
         except ValidationError as error:
             return invalid(error, before=0)
-        answers = await _answers(writer, rows, caller)
+        answers = await _answers(writer, rows, caller, dispatcher)
         return Response(to_json({"code": "OK", "bets": answers}), media_type="application/json")
 
     @app.get("/v1/coups/{operator}/{table}/{shoe}/{coup}/bets", tags=["bets"], responses=problems())
@@ -129,8 +135,25 @@ async def _ask_patiently(writer: Writer[WalletCommand], command: PlaceBet) -> An
     return last
 
 
+async def _answered(
+    writer: Writer[WalletCommand], command: PlaceBet, dispatcher: Dispatcher | None
+) -> Answer:
+    """The answer to a bet, for which the operator's wallet may have to be asked first."""
+    answer = await _ask_patiently(writer, command)
+    if answer.code != "IN_PROGRESS" or dispatcher is None:
+        return answer
+    # Who asks again while the first request is under way waits half a second (W5); the first one, longer.
+    seconds = _REPEAT_SECONDS if answer.replayed else _DEBIT_SECONDS
+    ended = asyncio.wrap_future(dispatcher.wait_for(f"{answer.bet}/debit"))
+    try:
+        await asyncio.wait_for(asyncio.shield(ended), seconds)
+    except TimeoutError:
+        return answer
+    return replace(await _ask_patiently(writer, command), replayed=answer.replayed)
+
+
 async def _answers(
-    writer: Writer[WalletCommand], rows: Sequence[Any], caller: Caller
+    writer: Writer[WalletCommand], rows: Sequence[Any], caller: Caller, dispatcher: Dispatcher | None
 ) -> list[dict[str, Any]]:
     answers: list[dict[str, Any]] = [{}] * len(rows)
     places, commands = [], []
@@ -143,7 +166,15 @@ async def _answers(
             answers[place] = problem_body(refusal.code, refusal.field, refusal.words)
         else:
             places.append(place)
-    for place, command, result in zip(places, commands, await ask_all(writer, commands), strict=True):
+    results = await ask_all(writer, commands)
+    pending = [
+        place for place, each in enumerate(results) if isinstance(each, Answer) and each.code == "IN_PROGRESS"
+    ]
+    if pending:
+        later = await asyncio.gather(*(_answered(writer, commands[place], dispatcher) for place in pending))
+        for place, answer in zip(pending, later, strict=True):
+            results[place] = replace(answer, replayed=results[place].replayed)
+    for place, command, result in zip(places, commands, results, strict=True):
         if isinstance(result, Refusal):
             answers[place] = problem_body(result.code, result.field, result.words) | {"tx": command.tx}
         elif result.code == "OK":

@@ -150,7 +150,7 @@ def _rolled_back(state: WalletState, data: bets.BetRolledBack, event: Recorded[A
     fold.count_stake(state, bet.account, data.operator, bet.currency, -data.amount)
     if bet.funding == "operator":
         kind, call = (
-            ("credit", f"{bet.bet}/r{data.left}") if data.left else ("rollback", f"{bet.bet}/rollback")
+            ("refund", f"{bet.bet}/r{data.left}") if data.left else ("rollback", f"{bet.bet}/rollback")
         )
         fold.open_call(state, bet, kind, data.amount, call)
 

@@ -161,7 +161,7 @@ class Call(Item):
     KIND: ClassVar[str] = "call"
 
     kind: str
-    """``debit``, ``credit``, ``rollback``, ``correction_debit``, ``correction_credit``."""
+    """``debit``, ``credit``, ``refund``, ``rollback``, ``correction_debit``, ``correction_credit``."""
     bet: str
     tx: str
     """The bet's transaction id, which the operator gave."""
@@ -209,6 +209,8 @@ class Items:
     """By account, then by id."""
     owed: dict[str, Owed] = field(default_factory=dict)
     calls: dict[str, Call] = field(default_factory=dict)
+    new_calls: list[Call] = field(default_factory=list, compare=False)
+    """Calls that were opened since somebody emptied this list."""
 
     def put(self, item: Item) -> None:
         """Keep an item, or let go of one in which nothing can happen any more."""
@@ -226,6 +228,8 @@ class Items:
             case Owed():
                 _shelve(self.owed, item)
             case Call():
+                if item.id not in self.calls and item.is_open:
+                    self.new_calls.append(item)
                 _shelve(self.calls, item)
             case _:
                 raise TypeError(f"{type(item).__name__} has no shelf")
