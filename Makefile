@@ -124,6 +124,10 @@ demo-kafka: setup ## the same on Kafka and PostgreSQL, each service a process
 bench: setup ## measure throughput on this machine
 	@$(PY) -m benchmarks $(ARGS)
 
+.PHONY: bench-wallet
+bench-wallet: setup ## measure durable bets a second on PostgreSQL, beside pgbench (needs wrk for HTTP)
+	@$(PY) -m benchmarks.wallet $(ARGS)
+
 .PHONY: kafka
 kafka: setup ## run a Kafka broker for trying things out (ARGS="--brokers 3")
 	@exec $(PY) -m deploy.kafka $(ARGS)

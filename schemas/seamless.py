@@ -16,7 +16,7 @@ from schemas.events.accounts import TransactionId
 from schemas.events.base import CoupNumber, Currency, Name, Seat, Spot
 
 REQUEST: Final = "Sabot-Request"
-"""Names one HTTP request, for people who look for it in two logs. No idempotency key: a repeat has another."""
+"""Names one HTTP request, for people who look for it in two logs. No idempotency key: each has its own."""
 REPLAYED: Final = "Idempotent-Replayed"
 CURRENT_BALANCE: Final = "Sabot-Current-Balance"
 ACTIONS_MAX: Final = 200
@@ -28,7 +28,7 @@ Token = Annotated[str, StringConstraints(min_length=1, max_length=512, pattern=r
 CreditKind = Annotated[
     str, StringConstraints(max_length=64, pattern=r"^(win|refund|correction|promo(_[a-z0-9]+)*)$")
 ]
-"""``promo`` and every ``promo_…``: what promotions there will be nobody knows yet, and all of them pay (W31)."""
+"""``promo`` and every ``promo_…``: which promotions will come nobody knows yet, and all of them pay (W31)."""
 
 
 class SeamlessModel(BaseModel):

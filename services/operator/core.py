@@ -1,7 +1,7 @@
 """The rules of an operator's wallet: debits, credits, rollbacks, batches. Pure: no I/O, clock or chance.
 
-Numbers such as W13 are those of the wallet reference. Where a method is overridden in ``faulty``, a fault can be
-switched on there.
+Numbers such as W13 are those of the wallet reference. Where a method is overridden in ``faulty``, a fault can
+be switched on there.
 """
 
 from __future__ import annotations
@@ -256,8 +256,9 @@ class Book:
                 self.check_round(command)
         if not self.affords(account, units):
             return self.short(command, account)
-        status = "open" if command.kind == "bet" else "settled"
-        self.draft.bets[key] = Bet(account.name, command.tx, command.kind, units, status)
+        bet = Bet(account.name, command.tx, command.kind, units)
+        # Tips and corrections are over at once: nothing is paid for them, nor are they rolled back (W35).
+        self.draft.bets[key] = bet if command.kind == "bet" else replace(bet, status="settled")
         return self._move(command.tx, account, -units)
 
     def short(self, command: Debit, account: Account) -> Outcome:

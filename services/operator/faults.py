@@ -1,6 +1,6 @@
 """The faults that can be switched on in the sandbox: one table of data. ``faulty`` and ``api`` make them.
 
-Each is one that somebody's wallet had (``cases/money.md``, and testers' logs); ``sabot certify`` names every one.
+Each is one that somebody's wallet had. ``sabot certify`` finds every one of them, and says by which scenario.
 """
 
 from __future__ import annotations

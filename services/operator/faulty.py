@@ -19,17 +19,20 @@ _KNOWN_PROMOS: Final = frozenset({"promo", "promo_free_round", "promo_jackpot", 
 class FaultyBook(Book):
     """Judges commands as somebody would whose wallet has these faults."""
 
-    def __init__(self, draft: Draft, faults: Collection[str], *, needs_token: bool = False) -> None:
-        """``faults``: names from the table of faults."""
+    def __init__(
+        self, draft: Draft, faults: Collection[str], *, needs_token: bool = False, unseen: bool = False
+    ) -> None:
+        """``faults``: names from the table. ``unseen``: the id was looked for before, and not found."""
         super().__init__(draft, needs_token=needs_token)
-        self._faults = faults
+        self._faults, self._unseen = faults, unseen
 
     def perform(self, command: Movement) -> Answered:
         """As the rules say, as far as no fault says otherwise."""
         if self._has("ids-without-case"):
             command = _lowered(command)
         if self._has("refuses-new-promos") and isinstance(command, Credit):
-            if command.kind.startswith("promo") and command.kind not in _KNOWN_PROMOS:
+            known = not command.kind.startswith("promo") or command.kind in _KNOWN_PROMOS
+            if not known:
                 return Answered(Outcome("INVALID", command.tx, field="kind", words="no such kind"))
         if self._has("wins-need-sessions") and isinstance(command, Credit):
             account = self.draft.account(command.account)
@@ -52,6 +55,7 @@ class FaultyBook(Book):
         again = (
             (self._has("double-debit") and isinstance(command, Debit))
             or (self._has("credits-twice") and isinstance(command, Credit))
+            or self._unseen
             or (self._has("forgets-refusals") and not known.outcome.done)
             or (self._has("late-bet") and bet is not None and bet.status == "cancelled")
         )
@@ -71,11 +75,13 @@ class FaultyBook(Book):
     def units(self, text: str, currency: str) -> int:
         """As the rules say, but for faults."""
         if self._has("two-decimals"):
-            return int(Decimal(text).scaleb(2).to_integral_value())
-        if self._has("rounds-silently"):
-            scaled = Decimal(text).scaleb(exponent_of(currency))
-            return int(scaled.to_integral_value(ROUND_HALF_UP))
-        units = super().units(text, currency)
+            currency = "EUR"
+        try:
+            units = super().units(text, currency)
+        except Refusal as refusal:
+            if refusal.code != "PRECISION" or not self._has("rounds-silently"):
+                raise
+            units = int(Decimal(text).scaleb(exponent_of(currency)).to_integral_value(ROUND_HALF_UP))
         if self._has("small-amounts") and units > _MILLION:
             raise Refusal("LIMIT_REACHED", "amount", "that is too much")
         return units

@@ -14,9 +14,12 @@ from services.runtime.sqlite import configure
 
 _TABLES: Final = """
 CREATE TABLE IF NOT EXISTS account (name TEXT PRIMARY KEY, body TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS bet (account TEXT, tx TEXT, body TEXT NOT NULL, PRIMARY KEY (account, tx)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS bet (
+  account TEXT, tx TEXT, body TEXT NOT NULL, PRIMARY KEY (account, tx)
+) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS movement (
-  number INTEGER PRIMARY KEY, account TEXT NOT NULL, tx TEXT NOT NULL, body TEXT NOT NULL, UNIQUE (account, tx)
+  number INTEGER PRIMARY KEY, account TEXT NOT NULL, tx TEXT NOT NULL, body TEXT NOT NULL,
+  UNIQUE (account, tx)
 );
 CREATE TABLE IF NOT EXISTS tombstone (
   account TEXT, target TEXT, tx TEXT NOT NULL, PRIMARY KEY (account, target)
@@ -108,9 +111,7 @@ class Store:
                 "INSERT OR REPLACE INTO phase VALUES (?, ?, ?, ?)",
                 [(*coup, phase) for coup, phase in draft.phases.items()],
             )
-            db.executemany(
-                "INSERT INTO conflict (account, tx, fields) VALUES (?, ?, ?)", draft.conflicts
-            )
+            db.executemany("INSERT INTO conflict (account, tx, fields) VALUES (?, ?, ?)", draft.conflicts)
             db.execute("COMMIT")
         except BaseException:
             db.execute("ROLLBACK")

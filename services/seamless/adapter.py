@@ -1,7 +1,8 @@
 """What an adapter is: a module that speaks one operator protocol, and nothing else.
 
-It maps our calls to the protocol's paths, names, amounts and codes, and its answers back. It does no I/O, has no
-clock and keeps nothing. ``adapters/`` has the protocol of ours and one for the debit/credit/cancel pattern.
+It maps our calls to the protocol's paths, names, amounts and codes, and its answers back. It does no I/O, has
+no clock and keeps nothing. ``adapters/`` has the protocol of ours, and one for the pattern of debit, credit and
+cancel.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ class Adapter(Protocol):
 
     name: str
     has_status: bool
-    """Whether a transaction can be looked up. Without, an unknown outcome is resolved by the same call again."""
+    """Whether a transaction can be looked up. Without, an unknown outcome is resolved by asking again."""
 
     def request(self, call: Call) -> HttpRequest:
         """The request that makes a call.
@@ -160,7 +161,8 @@ class ScaledIntegers:
 
     def write(self, units: int, currency: str) -> int:
         """A whole number."""
-        scaled, rest = divmod(units * self.factor, 10 ** exponent_of(currency))
+        scale: int = 10 ** exponent_of(currency)
+        scaled, rest = divmod(units * self.factor, scale)
         if rest:
             raise _imprecise(units, currency)
         return scaled
@@ -169,7 +171,8 @@ class ScaledIntegers:
         """Minor units of a whole number."""
         if isinstance(value, bool) or not isinstance(value, int):
             raise Unreadable(f"an amount is {value!r}, which is no whole number")
-        units, rest = divmod(value * 10 ** exponent_of(currency), self.factor)
+        scale: int = 10 ** exponent_of(currency)
+        units, rest = divmod(value * scale, self.factor)
         if rest:
             raise Unreadable(f"{value} is not a whole number of minor units of {currency}")
         return units

@@ -93,7 +93,7 @@ class Transport:
     """Sends signed requests to one base URL, over connections that stay open. Thread-safe."""
 
     def __init__(
-        self, url: str, key: Key, adapter: Adapter, clock: Clock, rng: Rng, timeouts: Timeouts = Timeouts()
+        self, url: str, key: Key, adapter: Adapter, *, clock: Clock, rng: Rng, timeouts: Timeouts = Timeouts()
     ) -> None:
         """``url`` such as ``https://wallet.example/sabot``.
 
@@ -164,14 +164,14 @@ class SeamlessClient:
 
     @classmethod
     def open(
-        cls, url: str, key: Key, adapter: Adapter, clock: Clock, rng: Rng, timeouts: Timeouts = Timeouts()
+        cls, url: str, key: Key, adapter: Adapter, *, clock: Clock, rng: Rng, timeouts: Timeouts = Timeouts()
     ) -> SeamlessClient:
         """A client with connections of its own.
 
         Raises:
             UrlError: ``url`` is none of a wallet.
         """
-        return cls(Transport(url, key, adapter, clock, rng, timeouts))
+        return cls(Transport(url, key, adapter, clock=clock, rng=rng, timeouts=timeouts))
 
     def debit(self, call: Debit) -> Outcome:
         """Take money of a player."""
@@ -240,7 +240,7 @@ def _outcome(reply: Reply | Refused | Unknown) -> Outcome:
 def _words(error: httpx2.HTTPError) -> str:
     if isinstance(error, httpx2.TimeoutException):
         return "the operator's wallet did not answer in time"
-    return f"the operator's wallet did not answer: {error or type(error).__name__}"
+    return f"the operator's wallet did not answer: {str(error) or type(error).__name__}"
 
 
 def _parts_of(url: str) -> tuple[str, str]:

@@ -119,7 +119,12 @@ class WalletService:
     ) -> None:
         self.state.forget_the_past()
         self._new_references.clear()
-        self._stored = frozenset()
+        # A question to an operator's wallet gives way to its answer, or to a refusal at the seal.
+        self._stored = frozenset(
+            TransactionKey(call.account, call.tx)
+            for call in self.state.items.calls.values()
+            if call.kind == "debit"
+        )
         if commands:
             self._prepare_commands(db, commands)
         self._prepare_coups(db, events, commands)
@@ -141,7 +146,7 @@ class WalletService:
             if (key := transaction_key(each, account)) is not None:
                 keys.append(key)
         found = store.find_transactions(db, self._shard, keys)
-        self._stored = frozenset(found)
+        self._stored |= frozenset(found)
         state.transactions.update(found)
         targets = {
             store.number_of(transaction.event.bet): key

@@ -50,8 +50,10 @@ def stand_in(tmp_path_factory) -> Path:
     """A checkout with our contracts and the smallest packages that they speak of."""
     checkout = tmp_path_factory.mktemp("stand-in")
     shutil.copy(ROOT / "pyproject.toml", checkout)
-    for package in ("schemas", "services", "services/runtime", "services/cli"):
+    beside = ("services/seamless", "services/operator", "services/certify")
+    for package in ("schemas", "services", "services/runtime", "services/cli", *beside):
         plant(checkout, f"{package}/__init__.py", "")
+    plant(checkout, "schemas/postings.py", "")
     plant(checkout, "services/room.py", "import services.game, services.wallet, services.audit")
     for service in SERVICES:
         plant(checkout, f"services/{service}/__init__.py", "")

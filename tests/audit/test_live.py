@@ -6,9 +6,10 @@ from contextlib import closing
 
 import pytest
 
+from schemas.commands.game import VoidCoup
 from schemas.envelope import decode, encode, hash_of
 from schemas.events.audit import DiscrepancyFound
-from schemas.events.game import SeatTaken
+from schemas.events.game import CoupConcluded, SeatTaken
 from schemas.house import shipped_houses
 from services.audit.store import read_evidence
 from services.audit.verify import verify
@@ -160,3 +161,26 @@ def test_what_is_missing_from_an_end_is_a_finding_only_where_nobody_is_at_work(r
     (at_rest / "wallet.db-wal").touch()  # as an interrupted service leaves it
     result = verify(Installation(at_rest))
     assert (result.ok, [notice.check for notice in result.notices]) == (True, ["integrity_missing"])
+
+
+def test_a_coup_that_was_judged_long_ago_is_corrected(tmp_path):
+    """What live audit must know of it comes back from its database; a replay keeps only such coups."""
+    ids, rng = SeededIds("live"), SeededRng("live")
+    with LocalRoom(Installation(tmp_path), Settings(), clock=SystemClock(), ids=ids, rng=rng) as room:
+        play_coups(room, 3)
+        ended = [event.data for event in events(room, "game.events") if isinstance(event.data, CoupConcluded)]
+    with LocalRoom(Installation(tmp_path), Settings(), clock=SystemClock(), ids=ids, rng=rng) as room:
+        names = {"operator": "main", "table": "T3", "shoe": ended[1].shoe, "coup": ended[1].coup}
+        people = {"reason": "a card was exposed", "initiator": "ann", "approver": "bob"}
+        room.result(room.game.submit(VoidCoup(**names, **people)))
+        room.settle()
+        verdicts = [event.data for event in events(room, "audit.events")]
+        assert findings(room) == []
+    assert [(each.coup, each.version, each.status) for each in verdicts][-1] == (ended[1].coup, 2, "void")
+    result = verify(Installation(tmp_path))
+    assert result.findings == []
+    assert (result.ok, result.verified, result.void, result.corrected) == (True, 3, 1, 1)
+
+
+def events(room, topic):
+    return [decode(each.body) for each in room.bus.read(topic)]

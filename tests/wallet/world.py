@@ -292,7 +292,7 @@ class World:
             grant=grant,
         )
 
-    def command(self, kind: type[Any], **fields: Any) -> Any:
+    def command(self, kind: type[Any], /, **fields: Any) -> Any:
         """A command with what is the same in most tests: Ann's, in euro, with an id of its own."""
         same: dict[str, Any] = {
             "operator": OPERATOR,
@@ -308,11 +308,11 @@ class World:
             given.setdefault("tx", self.tx())
         return kind(**given)
 
-    def do(self, kind: type[Any], **fields: Any) -> Any:
+    def do(self, kind: type[Any], /, **fields: Any) -> Any:
         """The answer to such a command."""
         return self.ask(self.command(kind, **fields))
 
-    def refusal(self, kind: type[Any], **fields: Any) -> Refusal:
+    def refusal(self, kind: type[Any], /, **fields: Any) -> Refusal:
         """The refusal of such a command, which nothing remembers."""
         with pytest.raises(Refusal) as caught:
             self.do(kind, **fields)

@@ -1,8 +1,8 @@
 """The debit/credit/cancel pattern of one-wallet protocols (wallet reference, 1.3 and 1.4).
 
 Everything is posted and answered with HTTP 200 and a ``status``; amounts are JSON numbers with the currency's
-decimals; a session id goes with every call, and the shared secret with the query (so only over TLS, and with a
-secret of its own). A bet has a reference of its own (``refId``): here the ``tx`` of its debit.
+decimals; a session id goes with every call, and the shared secret with the query (so only over TLS, and with
+a secret of its own). A bet has a reference of its own (``refId``): here the ``tx`` of its debit.
 
 What the pattern has no words for is not tried: look-ups, corrections, partial refunds, tips, batches.
 """
@@ -70,8 +70,8 @@ _REPEATED: Final[Mapping[type, str]] = {
     Credit: "BET_ALREADY_SETTLED",
     Rollback: "BET_ALREADY_SETTLED",
 }
-"""What a repeat may be answered instead of ``OK``. Whether it was one, or somebody else's call had come first,
-the pattern does not tell; we make no call that ends a bet which another call of ours has ended."""
+"""What a repeat may be answered instead of ``OK``. Whether it was one, or another call had come first, the
+pattern does not tell; we make no call that ends a bet which another call of ours has ended."""
 _REFUSALS: Final[Mapping[str, str]] = {
     "INSUFFICIENT_FUNDS": "INSUFFICIENT_FUNDS",
     "FINAL_ERROR_ACTION_FAILED": "BET_CANCELLED",

@@ -69,7 +69,9 @@ def _remember(state: WalletState, key: TransactionKey, data: Any, sequence: int)
     state.changes.transactions[key] = transaction
     if isinstance(data, money.TombstoneCreated):
         target = TransactionKey(data.account, data.target)
-        state.transactions[target] = state.changes.transactions[target] = transaction
+        known = state.transactions.get(target)
+        if known is None or not isinstance(known.event, bets.BetRefused):  # which is final already (W6)
+            state.transactions[target] = state.changes.transactions[target] = transaction
 
 
 # ----------------------------------------------------------------------------------------------------- bets
@@ -142,6 +144,7 @@ def _rolled_back(state: WalletState, data: bets.BetRolledBack, event: Recorded[A
     if data.left == 0:
         bet.status = "rolled_back"
         del coup.bets[data.bet]
+        state.past_statuses[TransactionKey(bet.account, bet.tx)] = bet.status
         _end(state, bet)
     else:
         _changed(state, bet)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, Literal
 
 from schemas.commands.wallet import Refund, RollBack
-from schemas.events.accounts import TombstoneCreated
+from schemas.events.accounts import AccountOpened, TombstoneCreated
 from schemas.events.base import Payload
 from schemas.events.wallet import BetAccepted, BetRefused, BetRolledBack
 from schemas.refusal import Refusal
@@ -79,11 +79,11 @@ def _too_late_or_too_early(
         if known is None or not isinstance(known.event, BetAccepted):
             raise Refusal("BET_NOT_FOUND", "target", "there is no such bet to refund")
     elif known is None or isinstance(known.event, BetRefused | TombstoneCreated):
-        return [
-            TombstoneCreated(
-                operator=command.operator, account=target.account, tx=command.tx, target=target.tx
-            )
-        ]
+        operator, account = command.operator, target.account
+        tombstone = TombstoneCreated(operator=operator, account=account, tx=command.tx, target=target.tx)
+        if account in state.accounts:
+            return [tombstone]
+        return [AccountOpened(operator=operator, account=account), tombstone]
     if not isinstance(known.event, BetAccepted):
         raise Refusal("BET_NOT_FOUND", "target", "that transaction is no bet")
     if state.past_statuses.get(target) == "rolled_back":

@@ -1,0 +1,1 @@
+"""What an operator runs against a wallet before it goes live: ``sabot certify``."""
