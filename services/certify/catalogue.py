@@ -29,6 +29,7 @@ class Scenario:
 GROUPS: Final = ("rounds", "repeats", "players", "money", "promotions", "batches", "lookups", "signatures")
 BOTH: Final = frozenset({"sabot", "one_wallet"})
 OURS: Final = frozenset({"sabot"})
+ONE_WALLET: Final = frozenset({"one_wallet"})
 _SCENARIOS: Final[dict[str, Scenario]] = {}
 
 

@@ -1,7 +1,7 @@
 """The vocabulary of the scenarios: steps that are made, and what is expected of each.
 
-Every step is held to a code, to the exact balance, to the time limit, and to a connection that stays open. The
-first that is not as expected ends its scenario, with what was expected and what was got.
+Every step is held to a code, to the exact balance, to the time limit, and to a connection that stays open.
+What is not as expected ends its scenario, with what was expected and what was got.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ class Subject:
     url: str
     key: Key
     adapter: Adapter
-    players: tuple[Player, ...]
+    players: list[Player]
+    """At least two in the currency of the first. A list, for a session may get another name on the way."""
     limit_ms: int
     clock: Clock
     rng: Rng
@@ -92,15 +93,24 @@ class Stage:
     # ---------------------------------------------------------------------------------------------- steps
 
     def debit(
-        self, amount: str = "10.00", *, player: Player | None = None, expect: Codes = "OK", **more: Any
+        self, amount: str | int = "10.00", *, player: Player | None = None, expect: Codes = "OK", **more: Any
     ) -> Debit:
-        """Take a stake; the call, to which later steps refer. ``more``: other fields of the call."""
+        """Take a stake; the call, to which later steps refer.
+
+        ``amount`` as text, or in minor units. ``more``: other fields of the call.
+        """
         call = self.bet(amount, player=player, **more)
         self.perform(call, expect)
         return call
 
     def credit(
-        self, bet: Debit, amount: str = "20.00", *, expect: Codes = "OK", player: Player | None = None, **more: Any
+        self,
+        bet: Debit,
+        amount: str = "20.00",
+        *,
+        expect: Codes = "OK",
+        player: Player | None = None,
+        **more: Any,
     ) -> Credit:
         """Pay a bet; the call."""
         who = player or self._player(bet.account)
@@ -119,22 +129,34 @@ class Stage:
         return call
 
     def cancel(
-        self, bet: Debit, *, expect: Codes = "OK", player: Player | None = None, **more: Any
+        self,
+        bet: Debit,
+        *,
+        expect: Codes = "OK",
+        player: Player | None = None,
+        moved: int | None = None,
+        **more: Any,
     ) -> Rollback:
-        """Roll a debit back; the call."""
+        """Roll a debit back; the call. ``moved``: what must come back, where it is not the whole stake."""
         who = player or self._player(bet.account)
         fields: dict[str, Any] = {"tx": self.tx(), "target": bet.tx, "amount": bet.amount, **more}
         call = Rollback(
             account=who.name, currency=who.currency, table=bet.table, shoe=bet.shoe, coup=bet.coup, **fields
         )
-        self.perform(call, expect, moved=bet.amount)
+        self.perform(call, expect, moved=bet.amount if moved is None else moved)
         return call
 
     def promote(self, kind: str, amount: str = "3.00") -> Credit:
         """Pay a promotion; the call."""
         who = self.alice
         call = Credit(
-            self.tx(), who.name, who.currency, parse_amount(amount, who.currency), None, closes=False, kind=kind
+            self.tx(),
+            who.name,
+            who.currency,
+            parse_amount(amount, who.currency),
+            None,
+            closes=False,
+            kind=kind,
         )
         self.perform(call)
         return call
@@ -157,7 +179,8 @@ class Stage:
         ``edit`` changes the body before it is signed.
         """
         self._doing = _named(call)
-        accounts = _accounts(call)
+        # A player whom the wallet does not know has no balance.
+        accounts = [each for each in _accounts(call) if self._is_known(each)]
         for account in accounts:
             self._know(account)
         self._doing = _named(call)
@@ -209,16 +232,16 @@ class Stage:
         """An id that was never used."""
         return f"{self._name}-{next(self._ids)}"
 
-    def bet(self, amount: str = "10.00", *, player: Player | None = None, **more: Any) -> Debit:
+    def bet(self, amount: str | int = "10.00", *, player: Player | None = None, **more: Any) -> Debit:
         """A debit that is not sent yet; by itself of a coup of its own."""
         who = player or self.alice
         tx = more.pop("tx", None) or self.tx()
-        units = parse_amount(amount, who.currency)
+        units = amount if isinstance(amount, int) else parse_amount(amount, who.currency)
         fields: dict[str, Any] = {
             "table": "certify",
             "shoe": self._name,
             "coup": next(self._coups),
-            "bet": tx,
+            "bet": self.tx(),
             "spot": "banker",
             "token": who.token,
             **more,
@@ -228,6 +251,12 @@ class Stage:
     def player_in(self, currency: str) -> Player:
         """The player who plays in that currency."""
         return next(each for each in self.subject.players if each.currency == currency)
+
+    def renew(self, player: Player, token: str) -> Player:
+        """The player's session has another name from now on."""
+        renewed = replace(player, token=token)
+        self.subject.players[self.subject.players.index(player)] = renewed
+        return renewed
 
     def balance(self, player: Player) -> int:
         """What a player has, in minor units."""
@@ -314,7 +343,7 @@ class Stage:
 
     def _know(self, account: str) -> int:
         """A player's balance must be known before the first step that could move it."""
-        if account not in self._expected and any(each.name == account for each in self.subject.players):
+        if account not in self._expected and self._is_known(account):
             self._expected[account] = self._ask_balance(self._player(account))
         return self._expected.get(account, 0)
 
@@ -325,6 +354,9 @@ class Stage:
         if not isinstance(reply.outcome, Done) or reply.outcome.balance is None:
             raise self.fail("a balance", reply.code)
         return reply.outcome.balance
+
+    def _is_known(self, account: str) -> bool:
+        return any(each.name == account for each in self.subject.players)
 
     def _player(self, account: str) -> Player:
         return next(each for each in self.subject.players if each.name == account)

@@ -2,14 +2,14 @@
 
 On SQLite, which is in our own process, a statement is carried out for every row. On PostgreSQL a statement is
 a journey to the server, so the rows travel as arrays, one for each column: one statement for a table and
-batch, however many rows, and all the statements of a batch in one journey (``together``). The text of a
-statement never changes, so that it is prepared once.
+batch, however many rows, and all the statements of a batch without waiting in between (``together``). The
+text of a statement never changes, so that it is prepared once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, Final, cast
 
 import sqlalchemy as sa
@@ -30,7 +30,7 @@ _Key = tuple[str, str, tuple[str, ...]]
 _statements: dict[_Key, sa.Executable] = {}
 _plans: dict[_Key, tuple[str, list[tuple[str, Encoder]]]] = {}
 _TOGETHER: Final = "sabot.together"
-"""Where a connection keeps the writes that are to be sent in one go."""
+"""Where a connection keeps the pipeline that it is in."""
 
 SAY: Final = "sabot_say"
 """Execution option of an engine: says what an error of the driver's means, told whether it was the last."""
@@ -77,36 +77,78 @@ def delete(db: Connection, table: sa.Table, keys: Sequence[Row]) -> None:
 
 @contextmanager
 def together(db: Connection) -> Iterator[None]:
-    """Send what is written in here in one go, at the end: on PostgreSQL that is one journey for all of it.
+    """Send what is written in here without waiting for each statement: on PostgreSQL a pipeline.
 
-    Until then nothing of it can be read. What is wrong with it is raised at the end.
+    The server works on what it has while we make the next. Who wants to read in between must ``flush`` before.
+    What is wrong with any of it is raised at the end, or before.
     """
     if db.dialect.name != "postgresql":
         yield
         return
-    writes: list[tuple[str, tuple[str, ...]]] = []
+    sending = _Sending(db)
     kept = db.info  # which cannot be asked for any more when the connection is lost
-    kept[_TOGETHER] = writes
+    kept[_TOGETHER] = sending
     try:
         yield
+    except BaseException:
+        sending.give_up()
+        raise
+    else:
+        sending.finish()
     finally:
         del kept[_TOGETHER]
-    if writes:
-        _send(db, writes)
 
 
-def _send(db: Connection, writes: Iterable[tuple[str, tuple[str, ...]]]) -> None:
-    driver, errors = cast("Any", db.connection.driver_connection), cast("Any", db.dialect.loaded_dbapi).Error
-    text = ""
-    try:
-        with driver.pipeline(), driver.cursor() as cursor:
-            for text, arrays in writes:
-                cursor.execute(text, arrays)
-    except errors as error:
-        # It went past SQLAlchemy, which would have said it so; or the engine's own words for it.
-        say = db.get_execution_options().get(SAY)
-        said = None if say is None else say(error, driver.closed)
-        raise said or sa.exc.DBAPIError.instance(text, None, error, errors) from error
+def flush(db: Connection) -> None:
+    """Wait until all that was sent is carried out: before anything is read on this connection."""
+    sending = db.info.get(_TOGETHER)
+    if sending is not None:
+        sending.finish()
+
+
+class _Sending:
+    """A pipeline of the driver's, begun by the first write: whoever only reads needs none."""
+
+    def __init__(self, db: Connection) -> None:
+        self._db = db
+        self._driver = cast("Any", db.connection.driver_connection)
+        self._errors = cast("Any", db.dialect.loaded_dbapi).Error
+        self._opened: ExitStack | None = None
+        self._cursor: Any = None
+        self._text = ""
+
+    def send(self, text: str, arrays: tuple[str, ...]) -> None:
+        """Send a statement."""
+        self._text = text
+        with self._in_words():
+            if self._opened is None:
+                self._opened = ExitStack()
+                self._opened.enter_context(self._driver.pipeline())
+                self._cursor = self._opened.enter_context(self._driver.cursor())
+            self._cursor.execute(text, arrays)
+
+    def finish(self) -> None:
+        """Wait until all of it is carried out."""
+        if self._opened is not None:
+            opened, self._opened = self._opened, None
+            with self._in_words():
+                opened.close()
+
+    def give_up(self) -> None:
+        """Leave the pipeline, whatever the server says to what was sent."""
+        if self._opened is not None:
+            with suppress(self._errors):
+                self._opened.close()
+
+    @contextmanager
+    def _in_words(self) -> Iterator[None]:
+        try:
+            yield
+        except self._errors as error:
+            # It went past SQLAlchemy, which would have said it so; or the engine's own words for it.
+            say = self._db.get_execution_options().get(SAY)
+            said = None if say is None else say(error, self._driver.closed)
+            raise said or sa.exc.DBAPIError.instance(self._text, None, error, self._errors) from error
 
 
 def encoder_of(column: sa.Column[Any]) -> Encoder:
@@ -154,7 +196,7 @@ def _send_columns(db: Connection, kind: str, table: sa.Table, columns: Columns) 
     if writes is None:
         db.exec_driver_sql(text, arrays)
     else:
-        writes.append((text, arrays))
+        writes.send(text, arrays)
 
 
 # ------------------------------------------------------------------------------------------------- SQLite

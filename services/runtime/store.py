@@ -189,6 +189,7 @@ class EventStore:
     def _open_head(self, db: Connection, stream: str) -> Head:
         head = self._heads.get(stream)
         if head is None:
+            bulk.flush(db)
             key = db.execute(
                 sa.insert(_STREAM).values(name=stream, sequence=0, hash=FIRST_PREVIOUS)
             ).inserted_primary_key

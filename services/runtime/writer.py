@@ -28,7 +28,7 @@ from services.runtime.metrics import WriterMetrics
 from services.runtime.ports import Bus, BusUnavailable, Clock, Delivery, Ids, TakenOver
 from services.runtime.relay import Relay
 from services.runtime.service import Service, Timed
-from services.runtime.store import EventStore
+from services.runtime.store import EventStore, Stored
 
 C = TypeVar("C")
 
@@ -81,8 +81,13 @@ class Writer(Generic[C]):
         calendar: Calendars | None = None,
         limits: Limits | None = None,
         group: str | None = None,
+        part: int | None = None,
     ) -> None:
-        """``group``: the name under which it reads the bus, where the service's own is not enough."""
+        """``group``: the name under which it reads the bus, where the service's own is not enough. ``part``:
+        after so many commands what they made is sent to the database, which works on it while the next are
+        decided; it is still one transaction. Only for a service whose ``save`` leaves alone what the batch
+        was told of the past.
+        """
         self.service = service
         self._timed = service if isinstance(service, Timed) else None
         self.limits = limits or Limits()
@@ -97,6 +102,7 @@ class Writer(Generic[C]):
         self.on_commit: Callable[[Sequence[Recorded[Any]]], None] | None = None
         """Told of every batch's events once they are committed. Must be quick and must not raise."""
         self._clock, self._ids, self._calendar = clock, ids, calendar or GamingCalendar()
+        self._part = part
         self._source = f"sabot/{service.name}"
         self._queue: deque[_Asked[C]] = deque()
         self._lock = threading.Lock()
@@ -295,9 +301,13 @@ class Writer(Generic[C]):
             for delivery, event in events:
                 if event.stream not in failed and not self._apply(delivery, event):
                     failed.add(event.stream)
-            answers = [(each, self._carry_out(each)) for each in asked]
-            self.service.save(db)
-            stored = self.store.append(db, self._made)
+            stored: list[Stored] = []
+            answers: list[tuple[_Asked[C], Any]] = []
+            part = self._part or max(1, len(asked))
+            for start in range(0, max(1, len(asked)), part):
+                answers += [(each, self._carry_out(each)) for each in asked[start : start + part]]
+                self.service.save(db)
+                stored += self.store.append(db, self._made[len(stored) :])
             self.inbox.save(db)
             marked = self._behind >= _MARKS_MAY_LAG or not (deliveries or asked)
             if marked:

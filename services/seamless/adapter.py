@@ -1,8 +1,8 @@
 """What an adapter is: a module that speaks one operator protocol, and nothing else.
 
 It maps our calls to the protocol's paths, names, amounts and codes, and its answers back. It does no I/O, has
-no clock and keeps nothing. ``adapters/`` has the protocol of ours, and one for the pattern of debit, credit and
-cancel.
+no clock and keeps nothing. ``adapters/`` has the protocol of ours, and one for the debit/credit/cancel
+pattern.
 """
 
 from __future__ import annotations

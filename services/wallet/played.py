@@ -82,6 +82,8 @@ def _count_losses(db: Connection, days: Mapping[int, str], plays: Mapping[str, P
             _add(play.lost, play, days[row.number], row.left - row.returned)
         elif row.status == "void":
             _add(play.staked, play, days[row.number], -row.left)
+        elif row.status == "open" and row.funding != "free":
+            play.in_play += row.left
 
 
 def _bets(db: Connection, numbers: Iterable[int]) -> Iterable[Any]:

@@ -100,7 +100,9 @@ class WalletService:
         self.state = WalletState(shard, policies=self._policies)
         self._references: dict[tuple[str, str], str] = {}
         self._new_references: dict[tuple[str, str], str] = {}
-        self._stored: frozenset[TransactionKey] = frozenset()
+        self._stored: set[TransactionKey] = set()
+        self._limited: frozenset[tuple[str, str]] = frozenset()
+        """Whose limits this batch sets: what they play in it counts, too, if they are new."""
 
     @property
     def shard(self) -> str:
@@ -120,11 +122,11 @@ class WalletService:
         self.state.forget_the_past()
         self._new_references.clear()
         # A question to an operator's wallet gives way to its answer, or to a refusal at the seal.
-        self._stored = frozenset(
+        self._stored = {
             TransactionKey(call.account, call.tx)
             for call in self.state.items.calls.values()
             if call.kind == "debit"
-        )
+        }
         if commands:
             self._prepare_commands(db, commands)
         self._prepare_coups(db, events, commands)
@@ -146,7 +148,7 @@ class WalletService:
             if (key := transaction_key(each, account)) is not None:
                 keys.append(key)
         found = store.find_transactions(db, self._shard, keys)
-        self._stored |= frozenset(found)
+        self._stored |= found.keys()
         state.transactions.update(found)
         targets = {
             store.number_of(transaction.event.bet): key
@@ -162,6 +164,9 @@ class WalletService:
         state = self.state
         if len(state.plays) > _PLAYS_MAX:
             state.plays.clear()
+        self._limited = frozenset(
+            (each.operator, each.account) for each in commands if isinstance(each, SetLimit)
+        )
         for each in commands:
             if not isinstance(each, PlaceBet | Deposit | SetLimit):
                 continue
@@ -272,6 +277,8 @@ class WalletService:
         opened = {key: account for key, account in self._new_references.items() if account in state.accounts}
         store.save_references(db, opened)
         store.save_changes(db, state.ledger, state.changes, self._stored)
+        self._stored |= state.changes.transactions.keys()
+        self._new_references.clear()
         state.changes = Changes()
         state.ledger.touched.clear()
 
@@ -283,7 +290,7 @@ class WalletService:
         account = self._references.get(key)
         if account is None:
             account = self._references[key] = self._new_references[key] = self._ids.account()
-            if self.state.policy(command.operator).player_bounds:
+            if key in self._limited or self.state.policy(command.operator).player_bounds:
                 self.state.plays[account] = {}  # who is new has played nothing
         return account
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -225,7 +225,7 @@ def save_references(db: Connection, references: Mapping[tuple[str, str], str]) -
     bulk.insert(db, REFERENCE, rows)
 
 
-def save_changes(db: Connection, ledger: Ledger, changes: Changes, known: frozenset[TransactionKey]) -> None:
+def save_changes(db: Connection, ledger: Ledger, changes: Changes, known: Set[TransactionKey]) -> None:
     """Bring the projections up to the state. ``known``: transactions that have a row already."""
     _save_tables(db, changes)
     _save_coups(db, changes.coups.values())

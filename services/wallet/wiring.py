@@ -13,7 +13,7 @@ from services.runtime.operator_entries import SeamlessEntry
 from services.runtime.operators import Operator, Operators
 from services.runtime.ports import Bus, Clock, Ids, Rng
 from services.runtime.settings import Settings
-from services.runtime.writer import Writer
+from services.runtime.writer import Limits, Writer
 from services.seamless.adapters import adapter_named
 from services.seamless.client import SeamlessClient, Timeouts
 from services.wallet.core.limits import Bound
@@ -80,6 +80,11 @@ def _player_bounds(operator: Operator) -> Iterator[Bound]:
         yield Bound("time", "day", None, operator.player_minutes_day)
 
 
+_COMMANDS: Final = 2_000
+_PART: Final = 250
+"""Commands of a batch after which the database is given what they made."""
+
+
 def open_wallet(
     installation: Installation,
     bus: Bus,
@@ -101,6 +106,8 @@ def open_wallet(
         ids=ids,
         calendar=operators,
         group=f"sabot-wallet-{settings.shard}",
+        limits=Limits(commands=_COMMANDS),
+        part=None if installation.database is None else _PART,
     )
 
 
@@ -124,7 +131,9 @@ class OperatorWallets:
                 key = self._operators.table.outgoing(name)
                 timeouts = Timeouts(entry.connect_timeout_ms, entry.timeout_ms)
                 adapter = adapter_named(entry.dialect)
-                client = SeamlessClient.open(entry.url, key, adapter, self._clock, self._rng, timeouts)
+                client = SeamlessClient.open(
+                    entry.url, key, adapter, clock=self._clock, rng=self._rng, timeouts=timeouts
+                )
                 known = self._clients[name] = entry, client
             return known[1]
 

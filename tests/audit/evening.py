@@ -42,6 +42,8 @@ class Evening(Story):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.number = 0
+        self.spent = False
+        """Whether free bets that came back are gone again when a coup is corrected."""
         self.balance: dict[tuple[str, str], int] = defaultdict(int)
         """Cash, as the entries that were written have it."""
         self.owed: dict[tuple[int | None, str, str], int] = defaultdict(int)
@@ -287,6 +289,9 @@ class Evening(Story):
         if self.collected(seat) and change < 0:
             lines["1065", bet.account, bet.currency] -= change
             lines["2010", bet.account, bet.currency] += change
+        if bet.funding == "free" and before.tier in ("push", "void") and self.spent:
+            lines["2020", bet.account, bet.currency] -= bet.stake
+            lines["5010", None, bet.currency] += bet.stake
         self.paid[bet.shoe, bet.coup].append((bet, after))
         return CorrectedBet(
             bet=bet.bet,

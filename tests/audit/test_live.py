@@ -171,8 +171,8 @@ def test_a_coup_that_was_judged_long_ago_is_corrected(tmp_path):
         ended = [event.data for event in events(room, "game.events") if isinstance(event.data, CoupConcluded)]
     with LocalRoom(Installation(tmp_path), Settings(), clock=SystemClock(), ids=ids, rng=rng) as room:
         names = {"operator": "main", "table": "T3", "shoe": ended[1].shoe, "coup": ended[1].coup}
-        people = {"reason": "a card was exposed", "initiator": "ann", "approver": "bob"}
-        room.result(room.game.submit(VoidCoup(**names, **people)))
+        names |= {"reason": "a card was exposed", "initiator": "ann", "approver": "bob"}
+        room.result(room.game.submit(VoidCoup.model_validate(names)))
         room.settle()
         verdicts = [event.data for event in events(room, "audit.events")]
         assert findings(room) == []

@@ -17,7 +17,8 @@ from services.audit.reports.cards import name_of, symbols
 from services.audit.reports.shoe_html import ShoeReport, write_report
 from services.audit.reports.tally import amount, signed
 from tests.audit.builder import HOUSES, Bet, Story
-from tests.audit.stories import BETS, Heard, big_table, change, plain, said, virtual
+from tests.audit.evening import Evening
+from tests.audit.stories import BETS, Heard, big_table, change, findings, plain, said, virtual
 
 VOID = {"meta", "br", "link", "img", "hr", "input"}
 
@@ -345,3 +346,18 @@ def test_every_card_can_be_drawn_and_named():
         assert whole
         in_half, in_all = half[1].count("#sS") - 1, whole[0].count("#sS") - 2
         assert in_half + in_all + 1 - in_half + in_half == pips
+
+
+def test_a_corrected_coup_is_shown_again_and_counts_by_its_last_result():
+    out = io.StringIO()
+    report = ShoeReport(out, title="Corrected")
+    story = Evening()
+    story.open().fund("alice", 10_000)
+    story.coup("2S 3H 5C 6D", [Bet("banker", 1_000)])
+    story.correct("2S 3H 5C 4D")
+    assert findings(said(story.events, Verifier(report))) == []
+    report.finish()
+    page = out.getvalue()
+    assert "Coup 1, corrected (result 2)" in page
+    assert "The result was corrected: the coup was a tie. The bets were paid anew." in page
+    assert "The coup is verified" in page

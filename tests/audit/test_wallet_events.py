@@ -233,6 +233,15 @@ def collected(tamper: Tamper | None = None) -> Evening:
     return story.collect(50).correct("2S 3H 5C 4D").correct(BANKER_WINS, version=3).collect(50)
 
 
+def borne(tamper: Tamper | None = None) -> Evening:
+    """A free bet that a tie gave back is withdrawn, and then it was no tie: the house bears it."""
+    story = evening(tamper)
+    story.grant(1_000).coup(A_TIE, [Bet("banker", 1_000, funding="free", grant="g1")])
+    story.take_grant(1_000)
+    story.spent = True
+    return story.correct(BANKER_WINS)
+
+
 def many(tamper: Tamper | None = None) -> Evening:
     """A correction in two parts."""
     story = evening(tamper)
@@ -256,7 +265,7 @@ def operators(tamper: Tamper | None = None) -> Evening:
 
 STORIES: tuple[Teller, ...] = (
     *(standing, withdrawals, adjustments, holds, money, house_money, free_bets, two_gifts, rollbacks),
-    *(taken_back, seamless, marked),
+    *(taken_back, seamless, marked, borne),
     *(deferred, limits, correction, collected, many, operators),
 )
 
@@ -719,6 +728,12 @@ CASES = (
         *("entry", W, 1),
         ("1065 of alice", "2010 of alice"),
         4,
+    ),
+    case_of(
+        *("not borne", borne, told(W, entry=moved(("2020", "alice", 1_000), ("5010", None, -1_000)))),
+        *("entry", W, 1),
+        ("10.00 EUR debit on 2020 of alice, and nothing was due; 10.00 EUR credit on 5010",),
+        3,
     ),
     case_of(
         *("another's account", operators, told(A.FundsHeld, operator="op"), "account", A.FundsHeld, 1),

@@ -39,7 +39,7 @@ from services.wallet.core.paytable import Paytable
 from services.wallet.queries import balances_of
 from tests.contracts.bus import ROOT
 from tests.contracts.streams import record_of
-from tests.wallet.world import wealth, HOUSES, OPERATOR, SHOE, TABLE, Game, World, house
+from tests.wallet.world import HOUSES, OPERATOR, SHOE, TABLE, Game, World, house, wealth
 
 
 def returned(world: World, coup: int = 1) -> list[tuple[str, str, int, int]]:

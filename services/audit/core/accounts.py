@@ -137,18 +137,25 @@ class Accounts:
 
     def give_grant_back(
         self, event: Recorded[Any], bet: Bet | None, account: str, currency: str, amount: int
-    ) -> None:
-        """A stake goes back to the free bet that it came from; a negative one is taken again."""
+    ) -> int:
+        """A stake goes back to the free bet that it came from; a negative one is taken again.
+
+        Returns what is not there to be taken: it was used again or withdrawn, and the house bears it.
+        """
         operator = event.data.operator
-        self._ledger.books(event.stream, operator).move(BONUS, currency, amount)
+        books = self._ledger.books(event.stream, operator)
         if bet is None or bet.grant is None:
-            return
+            books.move(BONUS, currency, amount)
+            return 0
         holdings = self._ledger.holdings(event.stream)
         grant = holdings.grants.get(bet.grant)
         if grant is None:
             grant = Grant(event.stream, bet.grant, operator, account, currency, 0)
-        grant.amount += amount
+        before = grant.amount
+        grant.amount = max(0, before + amount) if amount < 0 else before + amount
+        books.move(BONUS, currency, grant.amount - before)
         self.keep_grant(holdings, grant)
+        return grant.amount - before - amount
 
     def mark(
         self, event: Recorded[Any], row: SettledBet | CorrectedBet | CommissionCollected, change: int

@@ -1,8 +1,9 @@
 """Corrections in wallet's streams: a coup that was paid is paid by another result, or is void.
 
 The old result of each bet is undone and the new one booked, in one entry a part. What a player must give back
-and does not have is owed (1060); what was collected of commission that is not due any more goes back. Whether
-the new result is the right one is decided when game's side of it is there (``judgement``).
+and does not have is owed (1060); what was collected of commission that is not due any more goes back; of a
+free bet that came back by mistake and was used again, the house bears the stake (5010). Whether the new
+result is the right one is decided when game's side of it is there (``judgement``).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from schemas.events.base import EventRef
 from schemas.events.wallet import BETS_PER_PART, BetResult, CorrectedBet, SettlementCorrected
 from services.audit.core.accounts import Accounts
 from services.audit.core.coups import OfCoups
-from services.audit.core.ledger import CASH, COMMISSION_OWED, OWED, Ledger, Line, add
+from services.audit.core.ledger import BONUS, BONUS_COST, CASH, COMMISSION_OWED, OWED, Ledger, Line, add
 from services.audit.core.room import Room
 from services.audit.core.settlements import STAKE_BACK, as_words, book
 from services.audit.core.state import Correction, Coup, Ref, Result
@@ -143,8 +144,11 @@ class Corrections(OfCoups):
             if row.funding == "free":
                 back = (after[0] in STAKE_BACK) - (was[0] in STAKE_BACK)
                 bet = None if coup is None else coup.bets.get(row.bet)
-                if back:
-                    self._accounts.give_grant_back(event, bet, row.account, row.currency, back * row.stake)
+                stake = back * row.stake
+                borne = self._accounts.give_grant_back(event, bet, row.account, row.currency, stake)
+                if borne:
+                    add(due, BONUS, row.account, row.currency, -borne)
+                    add(due, BONUS_COST, None, row.currency, borne)
         recorded = {(each.account, each.currency): each.amount for each in data.shortfalls}
         self._check_shortfalls(event, due, recorded)
         for (account, currency), amount in recorded.items():

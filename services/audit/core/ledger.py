@@ -128,8 +128,8 @@ class Ledger:
         books = holdings.books.get(operator) or self.books(wallet, operator)
         totals, purses, touch = books.totals, holdings.purses, self._room.touch
         sums: dict[str, int] = {}
-        watched: set[tuple[str, str]] = set()
-        low: set[Line] = set()
+        watched: set[str] = set()
+        low: list[Line] = []
         for posting in entry:
             ledger, party, currency, amount = posting.ledger, posting.party, posting.currency, posting.amount
             sums[currency] = sums.get(currency, 0) + amount
@@ -138,30 +138,34 @@ class Ledger:
             name = f"{ledger} {currency}"
             totals[name] = totals.get(name, 0) + amount
             if ledger == IN_PLAY:
-                watched.add(line[::2])
+                watched.add(name)
             elif party is not None and ledger == CASH:
                 purse = purses.get(party) or self.purse(event, party)
                 cash = purse.cash[currency] = purse.cash.get(currency, 0) - amount
                 touch(purse)
                 if cash < 0:
-                    low.add(line)
+                    low.append(line)
             elif ledger in _BESIDE:
                 if ledger in _WATCHED:
-                    watched.add(line[::2])
+                    watched.add(name)
                 if party is not None and ledger in _OF_PLAYERS and self._fold(event, line, amount) < 0:
-                    low.add(line)
+                    low.append(line)
         touch(books)
         if any(due.values()):
             self._not_as_due(event, due, coup)
-        for currency, amount in sums.items():
-            if amount:
-                words = f"the entry does not sum to zero: {money(amount, currency)} is left over"
-                self._room.report("entry_sum", event, words, recorded=amount, expected=0, coup=coup)
+        if any(sums.values()):
+            self._check_sums(event, sums, coup)
         if low:
             self._check_low(event, low, holdings, coup)
         self._check_watched(event, books, watched, coup)
 
     # ------------------------------------------------------------------------------------------- in private
+
+    def _check_sums(self, event: Recorded[Any], sums: dict[str, int], coup: Coup | None) -> None:
+        for currency, amount in sums.items():
+            if amount:
+                words = f"the entry does not sum to zero: {money(amount, currency)} is left over"
+                self._room.report("entry_sum", event, words, recorded=amount, expected=0, coup=coup)
 
     def _fold(self, event: Recorded[Any], line: Line, amount: int) -> int:
         """Into a player's account beside his cash. Returns what is on its normal side now."""
@@ -176,7 +180,7 @@ class Ledger:
         self, event: Recorded[Any], low: Iterable[Line], holdings: Holdings, coup: Coup | None
     ) -> None:
         """Said where the entry as a whole makes it worse: what was below nothing before was said then."""
-        for ledger, account, currency in sorted(low, key=str):
+        for ledger, account, currency in sorted(set(low), key=str):
             moved = sum(
                 posting.amount
                 for posting in event.data.entry
@@ -221,14 +225,15 @@ class Ledger:
         )
 
     def _check_watched(
-        self, event: Recorded[Any], books: Books, watched: set[tuple[str, str]], coup: Coup | None
+        self, event: Recorded[Any], books: Books, watched: set[str], coup: Coup | None
     ) -> None:
-        for ledger, currency in watched if len(watched) < 2 else sorted(watched):
-            name = f"{ledger} {currency}"
-            gap = _WATCHED[ledger].side * books.totals[name] - books.under_way.get(name, 0)
+        for name in watched if len(watched) < 2 else sorted(watched):
+            ledger = name[:4]
+            expected = books.under_way.get(name, 0)
+            gap = _WATCHED[ledger].side * books.totals[name] - expected
             if gap != books.known_gap.get(name, 0):
                 books.known_gap[name] = gap
-                self._differs(event, ledger, currency, books.under_way.get(name, 0), coup, gap=gap)
+                self._differs(event, ledger, name[5:], expected, coup, gap=gap)
 
     def _differs(
         self, event: Recorded[Any], ledger: str, currency: str, expected: int, coup: Coup | None, *, gap: int

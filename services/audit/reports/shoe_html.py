@@ -81,6 +81,17 @@ class ShoeReport:
             self._used.update(card for _, card in account.dealt)
             self._spool.writelines(_coup(account, anchor, house))
 
+    def correction(self, before: CoupAccount, after: CoupAccount) -> None:
+        """Write what a coup came to by another result, and count it so."""
+        self._tally.correct(before, after)
+        anchor = f"r{self._tally.corrected}"
+        for words in after.findings:
+            if len(self._tally.found) < FINDINGS_LISTED:
+                self._tally.found.append((anchor, _title_of(after), words))
+        if self._tally.coups <= self._coups_max:
+            house = self._houses.get((after.table, after.house_number))
+            self._spool.writelines(_coup(after, anchor, house))
+
     # ---------------------------------------------------------------------------------------------- writing
 
     def finish(self) -> None:
@@ -141,11 +152,12 @@ def _title_of(coup: CoupAccount) -> str:
 
 def _coup(coup: CoupAccount, anchor: str, house: House | None) -> Iterable[str]:
     colour, verdict = _VERDICTS[coup.verdict]
-    yield f'<article class="sheet" id="{anchor}">\n<header>{_result(coup)}<h3>Coup {coup.coup}</h3>'
+    again = f", corrected (result {coup.version})" if coup.version > 1 else ""
+    yield f'<article class="sheet" id="{anchor}">\n<header>{_result(coup)}<h3>Coup {coup.coup}{again}</h3>'
     where = f"table {escape(coup.table)} · shoe {escape(coup.shoe)}{_house(coup)}"
     yield f'<span class="soft small">{where}</span>'
     yield f'<span class="chip end {colour}">{"✓ " if colour == "good" else ""}{verdict}</span></header>\n'
-    if coup.dealt:
+    if coup.dealt and coup.version == 1:
         places = list(enumerate(coup.dealt, start=1))
         yield '<div class="play">'
         for hand in ("player", "banker"):
@@ -176,6 +188,16 @@ def _result(coup: CoupAccount) -> str:
 def _words(coup: CoupAccount, house: House | None) -> str:
     """What happened, in sentences: the result, the row of the tableau, who dealt and who looked."""
     said = []
+    if coup.version > 1:
+        it = (
+            "void"
+            if coup.outcome is None
+            else "a tie"
+            if coup.outcome == "tie"
+            else f"won by {NAMES[coup.outcome]}"
+        )
+        said.append(f"The result was corrected: the coup was {it}. The bets were paid anew.")
+        return " ".join(said)
     if coup.outcome is not None:
         if coup.outcome == "tie":
             said.append(f"A tie, {coup.player_total}–{coup.banker_total}.")

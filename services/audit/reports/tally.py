@@ -31,13 +31,13 @@ class MoneyRow:
     net: int = 0
     """What the players won; an open bet has won and lost nothing yet."""
 
-    def add(self, bet: BetAccount) -> None:
-        """Count a bet that was taken."""
-        self.bets += 1
-        self.staked += bet.stake
-        self.returned += bet.returned
-        self.commission += bet.commission
-        self.net += bet.net
+    def add(self, bet: BetAccount, sign: int = 1) -> None:
+        """Count a bet that was taken; with ``sign`` -1 no more."""
+        self.bets += sign
+        self.staked += sign * bet.stake
+        self.returned += sign * bet.returned
+        self.commission += sign * bet.commission
+        self.net += sign * bet.net
 
     @property
     def in_play(self) -> int:
@@ -95,6 +95,8 @@ class Tally:
 
     coups: int = 0
     void: int = 0
+    corrected: int = 0
+    """Later results of coups that had one."""
     verdicts: dict[str, int] = field(default_factory=lambda: {"verified": 0, "discrepancy": 0, "open": 0})
     outcomes: dict[Outcome, int] = field(default_factory=lambda: {"banker": 0, "player": 0, "tie": 0})
     naturals: int = 0
@@ -154,6 +156,20 @@ class Tally:
                     _is_pair(coup.banker),
                 )
             )
+
+    def correct(self, before: CoupAccount, after: CoupAccount) -> None:
+        """What was counted of a coup by its old result counts by the new one. Its bead stays as it fell."""
+        self.corrected += 1
+        if after.verdict != before.verdict:
+            self.verdicts[before.verdict] -= 1
+            self.verdicts[after.verdict] += 1
+        for account, sign in ((before, -1), (after, 1)):
+            self.void += sign * (account.status == "void")
+            if account.outcome is not None:
+                self.outcomes[account.outcome] += sign
+            for bet in account.bets:
+                if bet.status != "refused":
+                    self.money[bet.currency, bet.spot].add(bet, sign)
 
     @property
     def decided(self) -> int:

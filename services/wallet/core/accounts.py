@@ -153,7 +153,8 @@ def request_withdrawal(
         return refused(state, command, account, "ACCOUNT_LOCKED", "account")
     if _over(state.policy(command.operator).withdrawal_max, command):
         return refused(state, command, account, "LIMIT_REACHED", "amount")
-    if _lacks(state, command, account):
+    owed = state.ledger.balance(command.operator, RECEIVABLE, account, command.currency)
+    if state.ledger.cash(command.operator, account, command.currency) - owed < command.amount:
         return refused(state, command, account, "INSUFFICIENT_FUNDS", "amount")
     withdrawal = _new_id(state, "w")
     entry = _entry("11", fields, withdrawal=withdrawal)
@@ -179,8 +180,8 @@ def step_withdrawal(state: WalletState, command: commands.WithdrawalStep) -> lis
         raise Refusal("WITHDRAWAL_UNKNOWN", "withdrawal", "there is no such withdrawal in progress")
     due, posting = _STEPS[command.step]
     if item.phase != due:
-        words = f"the withdrawal is {item.phase}; it can be {command.step}ed only while it is {due}"
-        raise Refusal("WITHDRAWAL_STATE", "step", words.replace("payed", "paid"))
+        words = f"the withdrawal is {item.phase}; to {command.step} it takes one that is {due}"
+        raise Refusal("WITHDRAWAL_STATE", "step", words)
     if command.step in ("reject", "return") and command.reason is None:
         raise Refusal("INVALID", "reason", "say why, for the player and the auditor")
     fields = _item_money(item, command.tx)

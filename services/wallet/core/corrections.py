@@ -7,14 +7,27 @@ the bets were taken. What a player must give back and no longer has, worked out 
 
 from __future__ import annotations
 
+from typing import Final
+
 from schemas.events.base import EventRef, Payload
 from schemas.events.game import CoupCorrected, CoupVoided
-from schemas.events.wallet import BETS_PER_PART, BetResult, CorrectedBet, SettlementCorrected, Shortfall
+from schemas.events.wallet import BetResult, CorrectedBet, SettlementCorrected, Shortfall
 from services.wallet.core.commission import owed_id
 from services.wallet.core.paytable import Paytable
-from services.wallet.core.postings import COMMISSION_OWED, PLAYER_CASH, RECEIVABLE, Booking
+from services.wallet.core.postings import (
+    BONUS_COST,
+    COMMISSION_OWED,
+    PLAYER_BONUS,
+    PLAYER_CASH,
+    RECEIVABLE,
+    Booking,
+)
 from services.wallet.core.results import book, result_of, void_result
 from services.wallet.core.state import Bet, Coup, WalletState
+
+_BETS_PER_PART: Final = 50
+"""Each says two results, and may have lines for a shortfall: more would not fit in an event."""
+_COMES_BACK: Final = ("push", "void")
 
 
 def correct(
@@ -26,14 +39,15 @@ def correct(
     key = coup.key
     paytable = state.tables[key.operator, key.table].paytables[coup.house_number]
     bets = list(coup.bets.values())
-    starts = range(0, max(1, len(bets)), BETS_PER_PART)
+    starts = range(0, max(1, len(bets)), _BETS_PER_PART)
     spent: dict[tuple[str, str], int] = {}
     marks: dict[str, int] = {}
+    grants: dict[str, int] = {}
     corrections: list[Payload] = []
     for number, start in enumerate(starts, start=1):
         booking = Booking()
         corrected = []
-        for bet in bets[start : start + BETS_PER_PART]:
+        for bet in bets[start : start + _BETS_PER_PART]:
             before = recorded_result(paytable, bet)
             after = (
                 void_result(bet)
@@ -44,6 +58,7 @@ def correct(
             book(booking, bet, after)
             corrected.append(_corrected(bet, before, after))
             _give_collected_commission_back(state, coup, booking, corrected[-1], marks)
+            _bear_used_free_bets(state, booking, bet, before, after, grants)
         shortfalls = _shortfalls(state, key.operator, booking, spent)
         corrections.append(
             SettlementCorrected(
@@ -110,6 +125,27 @@ def _give_collected_commission_back(
     if left < 0:
         booking.add((COMMISSION_OWED, bet.account, bet.currency), -left)
         booking.add((PLAYER_CASH, bet.account, bet.currency), left)
+
+
+def _bear_used_free_bets(
+    state: WalletState,
+    booking: Booking,
+    bet: Bet,
+    before: BetResult,
+    after: BetResult,
+    grants: dict[str, int],
+) -> None:
+    """A free bet that came back by mistake, and was used again or withdrawn meanwhile, is not there to be
+    taken back: the house bears it (5010)."""
+    if bet.grant is None or (before.tier in _COMES_BACK) == (after.tier in _COMES_BACK):
+        return
+    known = state.grant(bet.grant)
+    left = grants.get(bet.grant, 0 if known is None else known.left)
+    left += bet.left if after.tier in _COMES_BACK else -bet.left
+    grants[bet.grant] = max(0, left)
+    if left < 0:
+        booking.add((PLAYER_BONUS, bet.account, bet.currency), left)
+        booking.add((BONUS_COST, None, bet.currency), -left)
 
 
 def _shortfalls(

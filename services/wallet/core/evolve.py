@@ -113,7 +113,7 @@ def _accepted(state: WalletState, data: bets.BetAccepted, event: Recorded[Any]) 
         _changed(state, bet)
     if data.grant is not None:
         fold.use_grant(state, data.grant, data.stake)
-    fold.count_stake(state, data.account, data.operator, data.currency, data.stake)
+    fold.count_stake(state, bet, data.stake)
 
 
 def _asked(state: WalletState, data: bets.DebitRequested, event: Recorded[Any]) -> None:
@@ -150,7 +150,7 @@ def _rolled_back(state: WalletState, data: bets.BetRolledBack, event: Recorded[A
         _changed(state, bet)
     if bet.grant is not None:
         fold.return_grant(state, bet.grant, data.amount)
-    fold.count_stake(state, bet.account, data.operator, bet.currency, -data.amount)
+    fold.count_stake(state, bet, -data.amount)
     if bet.funding == "operator":
         kind, call = (
             ("refund", f"{bet.bet}/r{data.left}") if data.left else ("rollback", f"{bet.bet}/rollback")
@@ -184,7 +184,7 @@ def _settled(state: WalletState, data: bets.CoupSettled, event: Recorded[Any]) -
             fold.mark_commission(state, bet, row.commission)
         if bet.funding == "operator":
             fold.open_call(state, bet, "credit", bet.returned, f"{bet.bet}/{data.version}")
-        fold.count_loss(state, bet, bet.left - bet.returned)
+        fold.count_settled(state, bet)
     if data.part == data.parts:
         _finish(state, coup, data.version, data.result)
 
@@ -200,7 +200,7 @@ def _returned(state: WalletState, data: bets.CoupReturned, event: Recorded[Any])
             fold.settle_grant(state, bet.grant, bet.left, comes_back=True)
         if bet.funding == "operator":
             fold.open_call(state, bet, "rollback", bet.left, f"{bet.bet}/rollback")
-        fold.count_stake(state, bet.account, data.operator, bet.currency, -bet.left)
+        fold.count_stake(state, bet, -bet.left)
     if data.part == data.parts:
         _finish(state, coup, 0, data.result)
 
@@ -226,7 +226,7 @@ def _corrected(state: WalletState, data: bets.SettlementCorrected, event: Record
             kind = "correction_credit" if after.returned > before.returned else "correction_debit"
             amount = abs(after.returned - before.returned)
             fold.open_call(state, bet, kind, amount, f"{bet.bet}/{data.version}")
-        fold.count_loss(state, bet, before.returned - after.returned)
+        fold.count_corrected(state, bet, after.returned - before.returned)
     coup.version = data.version
     coup.result = data.result
     coup.phase = "returned" if data.outcome is None else "settled"

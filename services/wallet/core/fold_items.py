@@ -175,10 +175,11 @@ def settle_grant(state: WalletState, grant: str, stake: int, *, comes_back: bool
 
 def correct_grant(state: WalletState, bet: Bet, *, came_back: bool, comes_back: bool) -> None:
     """A corrected result may take a free bet's stake back, or return it."""
-    item = state.items.grants.get(bet.grant or "") or state.found_grants.get(bet.grant or "")
+    item = state.grant(bet.grant or "")
     if item is None or came_back == comes_back:
         return
-    item.left += bet.left if comes_back else -bet.left
+    # What was used again meanwhile is not taken back: the house bears it (corrections).
+    item.left = item.left + bet.left if comes_back else max(0, item.left - bet.left)
     put(state, item)
 
 
@@ -209,23 +210,38 @@ def _play(state: WalletState, account: str, operator: str, currency: str) -> Pla
     return play
 
 
-def count_stake(state: WalletState, account: str, operator: str, currency: str, stake: int) -> None:
+def count_stake(state: WalletState, bet: Bet, stake: int) -> None:
     """A player with limits has staked so much, or taken it back."""
-    play = _play(state, account, operator, currency)
+    play = _play(state, bet.account, bet.key.operator, bet.currency)
     if play is None:
         return
     for period in play.periods:
         play.staked[period] = max(0, play.staked[period] + stake)
+    if bet.funding != "free":
+        play.in_play += stake
     if stake > 0 and not play.first_bet:
         play.first_bet = state.now
 
 
-def count_loss(state: WalletState, bet: Bet, loss: int) -> None:
-    """A player with limits has lost so much; a win makes up for losses."""
+def count_settled(state: WalletState, bet: Bet) -> None:
+    """A bet of a player with limits has come to something: a win makes up for losses."""
     play = _play(state, bet.account, bet.key.operator, bet.currency)
     if play is not None and bet.funding != "free":
+        play.in_play -= bet.left
         for period in play.periods:
-            play.lost[period] += loss
+            play.lost[period] += bet.left - bet.returned
+
+
+def count_corrected(state: WalletState, bet: Bet, change: int) -> None:
+    """A correction has brought a player with limits so much more, or less; what is void was not staked."""
+    play = _play(state, bet.account, bet.key.operator, bet.currency)
+    if play is None:
+        return
+    for period in play.periods:
+        if bet.funding != "free":
+            play.lost[period] -= change
+        if bet.status == "void":
+            play.staked[period] = max(0, play.staked[period] - bet.left)
 
 
 def _deposited(state: WalletState, data: money.Deposited, event: Recorded[Any]) -> None:

@@ -97,6 +97,8 @@ class Play:
     staked: dict[str, int] = field(default_factory=dict)
     lost: dict[str, int] = field(default_factory=dict)
     deposited: dict[str, int] = field(default_factory=dict)
+    in_play: int = 0
+    """What of his own he has in bets that are not settled, and may still lose."""
 
     def begin(self, day: str) -> None:
         """Let what belongs to periods that are over be over."""
@@ -144,7 +146,8 @@ def stake_reason(
             if so_far + stake > bound.value:
                 return f"the player's limit on stakes a {bound.period} would be exceeded"
         elif bound.kind == "loss":
-            if _so_far(plays, currency, bound, day, "lost") + stake > bound.value:
+            in_play = plays[currency].in_play if currency in plays else 0
+            if _so_far(plays, currency, bound, day, "lost") + in_play + stake > bound.value:
                 return f"the player's limit on losses a {bound.period} could be exceeded"
         elif bound.kind == "time" and _minutes_played(plays, day, now) >= bound.value:
             return "the player's limit on time of play is reached"

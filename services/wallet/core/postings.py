@@ -17,6 +17,7 @@ PLAYER_BONUS: Final = "2020"
 BETS_IN_PLAY: Final = "2030"
 RECEIVABLE: Final = "1060"
 COMMISSION_OWED: Final = "1065"
+BONUS_COST: Final = "5010"
 OPERATOR_CLEARING: Final = "1050"
 
 GAMING_WIN: Final[Mapping[str, str]] = {"player": "4010", "banker": "4011", "tie": "4012"}

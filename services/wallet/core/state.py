@@ -225,6 +225,13 @@ class WalletState:
             return list(every)
         return [*every, *own_bounds(own.values(), self.day_of(operator))]
 
+    def grant(self, grant: str) -> Grant | None:
+        """A free bet, also one that is used up, as this batch has left it."""
+        changed = self.changes.items.get((Grant.KIND, grant))
+        if isinstance(changed, Grant):
+            return changed
+        return self.items.grants.get(grant) or self.found_grants.get(grant)
+
     def policy(self, operator: str) -> Policy:
         """What holds for an operator in this batch."""
         policy = self._policies.get(operator)
