@@ -1,8 +1,8 @@
 """What wallet says of accounts and money beside the bets: deposits, withdrawals, adjustments, holds, limits.
 
-Streams ``wallet/<shard>``. Every event that moves money carries its journal entry; ``docs/postings.md`` shows
-them all. A ``tx`` is the caller's id of the transaction and counts for one account (W1); of what moves only
-the house's own money it counts for the operator.
+Streams ``wallet/<shard>``. Every event that moves money carries its journal entry; ``schemas/postings.toml``
+has them all. A ``tx`` is the caller's id of the transaction and counts for one account (W1); of what moves
+only the house's own money it counts for the operator.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ from services.runtime.ports import Ids
 from services.wallet import played, store
 from services.wallet.core.deciding import decide, is_tombstone_of, transaction_key
 from services.wallet.core.evolve import evolve, observe
-from services.wallet.core.operations import differing_fields, operation_of
+from services.wallet.core.operations import currency_of, differing_fields, operation_of
 from services.wallet.core.settling import coup_key, react
 from services.wallet.core.state import Changes, CoupKey, Policy, TransactionKey, WalletState
 
@@ -253,7 +253,7 @@ class WalletService:
                 raise Refusal("IDEMPOTENCY_CONFLICT", differing[0], words)
         code, field = outcome_of(event)
         current = known.balance
-        currency = getattr(event, "currency", None)
+        currency = currency_of(event)
         if replayed and currency:
             current = self.state.ledger.cash(event.operator, getattr(event, "account", ""), currency)
         return Answer(operation_of(event), code, field, event, known.balance, replayed, current)

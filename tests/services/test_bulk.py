@@ -212,9 +212,9 @@ def test_who_wants_to_read_in_between_says_so(db):
     with bulk.together(db):
         bulk.insert(db, BARE, [{"name": "x"}])
         bulk.flush(db)
-        assert everything(db, BARE) == [("x",)]
+        assert everything(db, BARE) == [{"name": "x"}]
         bulk.insert(db, BARE, [{"name": "y"}])
-    assert everything(db, BARE) == [("x",), ("y",)]
+    assert everything(db, BARE) == [{"name": "x"}, {"name": "y"}]
 
 
 def test_a_type_that_no_row_has_is_a_defect():

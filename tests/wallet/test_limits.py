@@ -1,6 +1,6 @@
 """What a table takes, and what a player, or his operator, has limited him to (W8, W37)."""
 
-from datetime import timedelta
+from datetime import time, timedelta
 from typing import Any
 
 import pytest
@@ -45,7 +45,7 @@ def codes(world: World, *bets: tuple[str, str, int]) -> list[str]:
 OK, OVER = "OK", "LIMIT_REACHED"
 
 
-# ----------------------------------------------------------------------------------------- limits of the table
+# ---------------------------------------------------------------------------------------- limits of the table
 
 
 def test_w8_the_minimum_is_of_a_single_bet(world):
@@ -142,7 +142,7 @@ def test_w8_two_bets_of_one_batch_are_looked_at_one_after_the_other(world):
     assert (first.result(0).code, second.result(0).code) == (OK, OVER)
 
 
-# ------------------------------------------------------------------------------------------- a player's limits
+# ------------------------------------------------------------------------------------------ a player's limits
 
 
 def limit(world: World, kind: str, period: str, value: int | None, **fields: Any) -> str:
@@ -412,7 +412,7 @@ def test_w37_limit_deposit_and_bets_of_a_new_player_in_one_batch(world):
 
 def test_w37_zone_and_cut_off_say_when_a_day_ends(tmp_path):
     """In Amsterdam, at 04:00: on 29 March 2026 the clocks go from 02:00 to 03:00."""
-    settings = Settings(operator=OPERATOR, zone="Europe/Amsterdam", cut_off="04:00")
+    settings = Settings(operator=OPERATOR, zone="Europe/Amsterdam", cut_off=time(4))
     with World(tmp_path, settings) as world:
         playing(world)
         world.clock.advance(27 * DAY + 13 * 3_600)  # 29 March, 01:00 UTC: 03:00 there, the 28th
@@ -424,7 +424,7 @@ def test_w37_zone_and_cut_off_say_when_a_day_ends(tmp_path):
         assert world.bet("Ann", "tie", 2_000).code == OK
 
 
-# ---------------------------------------------------------------------------------------- an operator's limits
+# --------------------------------------------------------------------------------------- an operator's limits
 
 
 def test_w37_limits_that_every_player_has(world, between):

@@ -336,7 +336,7 @@ def test_w16_refunds_up_to_the_stake(world, between):
     assert statuses(world) == [("T1", "rolled_back", 5_000, 0)]
     assert world.refusal(Refund, target="T1", amount=1).code == "ALREADY_ROLLED_BACK"
     assert sum(each.data.amount for each in world.events(BetRolledBack)) == 5_000
-    assert [lines_of(each) for each in world.events(BetRolledBack)][0] == {"2030": 1_000, "2010": -1_000}
+    assert lines_of(world.events(BetRolledBack)[0]) == {"2030": 1_000, "2010": -1_000}
 
 
 def test_w16_what_is_left_is_what_is_paid_and_sealed(world, between):

@@ -19,6 +19,7 @@ from schemas.money import MoneyError, exponent_of, format_amount, format_units, 
 from schemas.refusal import Refusal
 from services.runtime.http import problem
 from services.wallet.api.bodies import Body
+from services.wallet.core.operations import currency_of
 from services.wallet.service import Answer
 
 _AMOUNTS: Final = ("amount", "stake", "fee", "value")
@@ -126,7 +127,7 @@ def headers_of(answer: Answer) -> dict[str, str]:
     if not answer.replayed:
         return {}
     headers = {"Idempotent-Replayed": "true"}
-    currency: str | None = getattr(answer.event, "currency", None)
+    currency = currency_of(answer.event)
     if currency is not None:
         headers["Sabot-Current-Balance"] = format_amount(answer.current, currency)
     return headers

@@ -199,6 +199,7 @@ def answer_debit(state: WalletState, command: AnswerDebit) -> list[Payload]:
     bet = None if coup is None else coup.bets.get(command.bet)
     if bet is None or bet.status != "pending":
         return []
+    locked = why_locked(state, bet.account)
     answered = CallAnswered(
         operator=call.operator, call=call.id, account=call.account, status=command.status, code=command.code
     )
@@ -207,6 +208,11 @@ def answer_debit(state: WalletState, command: AnswerDebit) -> list[Payload]:
             "INSUFFICIENT_FUNDS" if command.code == "INSUFFICIENT_FUNDS" else "OPERATOR_REFUSED"
         )
         return [answered, refused_debit(bet, code)]
+    if locked is not None:  # since the operator's wallet was asked; what it took goes back
+        return [
+            answered,
+            refused_debit(bet, "SELF_EXCLUDED" if locked == "SELF_EXCLUDED" else "ACCOUNT_LOCKED"),
+        ]
     entry = stake_entry(bet.account, bet.bet, bet.currency, bet.stake, "operator")
     return [answered, BetAccepted(**_bet_fields(bet), entry=entry, funding="operator")]
 

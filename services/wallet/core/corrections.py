@@ -58,7 +58,7 @@ def correct(
             book(booking, bet, after)
             corrected.append(_corrected(bet, before, after))
             _give_collected_commission_back(state, coup, booking, corrected[-1], marks)
-            _bear_used_free_bets(state, booking, bet, before, after, grants)
+            _bear_used_free_bets(state, booking, bet, corrected[-1], grants)
         shortfalls = _shortfalls(state, key.operator, booking, spent)
         corrections.append(
             SettlementCorrected(
@@ -86,7 +86,7 @@ def correct(
 def recorded_result(paytable: Paytable, bet: Bet) -> BetResult:
     """What a bet was last paid as."""
     exact = "0"
-    if bet.commission:
+    if bet.tier not in ("lose", "push", "void"):
         exact = paytable.pay(bet.spot, bet.tier, bet.left, bet.exponent).commission_exact
     return BetResult(
         tier=bet.tier,
@@ -128,20 +128,16 @@ def _give_collected_commission_back(
 
 
 def _bear_used_free_bets(
-    state: WalletState,
-    booking: Booking,
-    bet: Bet,
-    before: BetResult,
-    after: BetResult,
-    grants: dict[str, int],
+    state: WalletState, booking: Booking, bet: Bet, row: CorrectedBet, grants: dict[str, int]
 ) -> None:
     """A free bet that came back by mistake, and was used again or withdrawn meanwhile, is not there to be
     taken back: the house bears it (5010)."""
-    if bet.grant is None or (before.tier in _COMES_BACK) == (after.tier in _COMES_BACK):
+    came_back, comes_back = (each.tier in _COMES_BACK for each in (row.before, row.after))
+    if bet.grant is None or came_back == comes_back:
         return
     known = state.grant(bet.grant)
     left = grants.get(bet.grant, 0 if known is None else known.left)
-    left += bet.left if after.tier in _COMES_BACK else -bet.left
+    left += bet.left if comes_back else -bet.left
     grants[bet.grant] = max(0, left)
     if left < 0:
         booking.add((PLAYER_BONUS, bet.account, bet.currency), left)

@@ -11,7 +11,7 @@ from schemas.events import wallet as bets
 from schemas.events.base import Payload
 from schemas.events.game import CoupOpened, HouseSet, TableOpened
 from services.wallet.core import fold_items as fold
-from services.wallet.core.operations import transaction_id_of
+from services.wallet.core.operations import currency_of, transaction_id_of
 from services.wallet.core.settling import coup_key
 from services.wallet.core.state import (
     FOR_EVER,
@@ -61,7 +61,7 @@ def evolve(state: WalletState, event: Recorded[Any]) -> None:
 
 
 def _remember(state: WalletState, key: TransactionKey, data: Any, sequence: int) -> None:
-    currency = getattr(data, "currency", None)
+    currency = currency_of(data)
     account = getattr(data, "account", "")
     balance = state.ledger.cash(data.operator, account, currency) if currency else 0
     transaction = Transaction(data, sequence, balance)
@@ -131,7 +131,8 @@ def _refused(state: WalletState, data: bets.BetRefused, event: Recorded[Any]) ->
         return
     bet.status, bet.code = "refused", data.code
     _end(state, bet)
-    if data.code == "DEBIT_UNKNOWN":
+    if data.code not in ("INSUFFICIENT_FUNDS", "OPERATOR_REFUSED"):
+        # The operator's wallet has taken the stake, or nobody knows whether it has.
         fold.close_call(state, f"{bet.bet}/debit", "refused", data.code)
         fold.open_call(state, bet, "rollback", bet.stake, f"{bet.bet}/rollback")
 

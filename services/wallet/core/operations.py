@@ -135,6 +135,15 @@ def _recorded(event: Payload, name: str) -> Any:
     return getattr(event, name, None)
 
 
+def currency_of(event: Payload) -> str | None:
+    """The currency of a transaction, from the event that is its outcome."""
+    if isinstance(event, accounts.TransactionRefused):
+        asked = event.asked.get("currency")
+        return None if asked is None else str(asked)
+    currency: str | None = getattr(event, "currency", None)
+    return currency
+
+
 def transaction_id_of(event: Payload) -> tuple[str, str] | None:
     """The account and the id under which an event is the outcome of a transaction; None where it is not.
 
