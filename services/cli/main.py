@@ -19,9 +19,9 @@ _HELP: Final = (
     "Begin with [b]sabot demo[/b]. Feed recorded coups with [b]sabot ingest[/b], check everything with "
     "[b]sabot verify[/b]. Get Kafka and PostgreSQL ready with [b]sabot prepare[/b]."
 )
-_COMMANDS: Final = ("demo", "ingest", "verify", "odds", "houses", "prepare")
+_COMMANDS: Final = ("demo", "ingest", "verify", "odds", "houses", "prepare", "certify")
 _SERVICES: Final = ("game", "wallet", "audit")
-_BESIDE: Final = ("issuer",)
+_BESIDE: Final = ("issuer", "operator")
 """What a deployment has beside the services, for development and for integrators."""
 
 

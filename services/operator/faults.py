@@ -58,7 +58,6 @@ FAULTS: Final[dict[str, str]] = {
     "ignores-clock": "takes requests that were signed long ago",
     "ignores-nonces": "takes the same signed request twice",
     "ignores-sessions": "takes bets with a session that is not alive",
-    "wins-need-sessions": "pays only while the player has a session",
     "strict-fields": "refuses fields that it does not know",
 }
 """What it does, by its name."""

@@ -34,10 +34,6 @@ class FaultyBook(Book):
             known = not command.kind.startswith("promo") or command.kind in _KNOWN_PROMOS
             if not known:
                 return Answered(Outcome("INVALID", command.tx, field="kind", words="no such kind"))
-        if self._has("wins-need-sessions") and isinstance(command, Credit):
-            account = self.draft.account(command.account)
-            if account is not None and not account.tokens:
-                return Answered(Outcome("TOKEN_EXPIRED", command.tx, words="the player has no session"))
         return super().perform(command)
 
     def known(self, command: Command) -> Transaction | None:

@@ -79,7 +79,7 @@ def delete(db: Connection, table: sa.Table, keys: Sequence[Row]) -> None:
 def together(db: Connection) -> Iterator[None]:
     """Send what is written in here without waiting for each statement: on PostgreSQL a pipeline.
 
-    The server works on what it has while we make the next. Who wants to read in between must ``flush`` before.
+    The server works on what it has while we make the next. Who wants to read in between must ``flush`` first.
     What is wrong with any of it is raised at the end, or before.
     """
     if db.dialect.name != "postgresql":

@@ -144,8 +144,7 @@ class Transport:
                 if monotonic() > until:
                     # A read that gets a byte now and then never times out by itself.
                     raise httpx2.ReadTimeout("the answer took too long")
-            stream = answer.extensions.get("network_stream")
-            address = None if stream is None else stream.get_extra_info("client_addr")
+            address = _our_end(answer)
         finally:
             answer.close()
         headers = {name.lower(): value for name, value in answer.headers.items()}
@@ -154,6 +153,14 @@ class Transport:
     def close(self) -> None:
         """Close the connections."""
         self._client.close()
+
+
+def _our_end(answer: httpx2.Response) -> object:
+    stream = answer.extensions.get("network_stream")
+    try:
+        return None if stream is None else stream.get_extra_info("client_addr")
+    except OSError:  # the other side has closed it already
+        return None
 
 
 class SeamlessClient:

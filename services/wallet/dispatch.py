@@ -4,8 +4,8 @@ What there is to tell (a debit, a credit, a rollback) is an open ``Call`` of the
 and closed by one. This only carries it: it can be killed at any moment, and begins again from what is open.
 Every call has an id that never changes, so that however often it is sent, it counts once.
 
-A debit of which nobody knows whether it was carried out is looked up, and sent again while its coup is open.
-When betting closes the ledger itself refuses the bet and opens a rollback of the debit.
+A call of which nobody knows whether it was carried out is looked up, and sent again; a debit while its coup
+is open. When betting closes the ledger itself refuses the bet and opens a rollback of the debit.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class Dispatcher:
         except DatabaseUnavailable:
             return False
         outcome = _tell(wallet, call, account)
-        if isinstance(outcome, Unknown) and call.kind == "debit":
+        if isinstance(outcome, Unknown):
             known = wallet.status(account, call.id)
             if not isinstance(known, Refused | Unknown) and known.outcome is not None:
                 outcome = known.outcome

@@ -6,7 +6,7 @@ All of it is read from the events themselves: nothing here is kept beside them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
@@ -15,9 +15,9 @@ from sqlalchemy import Connection
 from schemas.envelope import Recorded, decode
 from schemas.events import accounts, wallet
 from schemas.events.base import Payload, wallet_stream
-from schemas.money import format_units
+from schemas.money import MoneyError, exponent_of, format_units, parse_amount
 from services.runtime.store import read_stream
-from services.wallet.core.operations import operation_of, transaction_id_of
+from services.wallet.core.operations import currency_of, operation_of, transaction_id_of
 from services.wallet.core.state import TransactionKey
 from services.wallet.store import find_references, find_statuses, find_transactions, number_of
 from services.wallet.tables import REFERENCE
@@ -152,7 +152,7 @@ def _rows(event: Recorded[Any]) -> Iterator[tuple[str, Row]]:
                 change = each.after.returned - each.before.returned
                 yield each.account, _row(event, each.account, "correction", change, each, bet=each.bet)
         case accounts.TransactionRefused():
-            yield data.account, _row(event, data.account, data.operation, 0, data, code=data.code)
+            yield data.account, _refused_row(event)
         case wallet.BetRefused():
             yield data.account, _row(event, data.account, "bet", data.stake, data, code=data.code)
         case accounts.AccountOpened():
@@ -200,6 +200,16 @@ def _row(
     )
 
 
+def _refused_row(event: Recorded[Any]) -> Row:
+    """What was refused, with the amount that was asked for."""
+    data = event.data
+    row = _row(event, data.account, data.operation, 0, data, code=data.code)
+    amount, currency = data.asked.get("amount"), currency_of(data)
+    if not isinstance(amount, int) or currency is None:
+        return row
+    return replace(row, amount=format_units(amount, exponent_of(currency)), currency=currency)
+
+
 @dataclass(frozen=True, slots=True)
 class Theirs:
     """A transaction as a counterparty has it. What is None they did not say."""
@@ -241,7 +251,8 @@ def reconcile(
         if found is None:
             lines.append({"account": each.account, "tx": each.tx, "status": "missing_here", "fields": []})
             continue
-        asked = {"kind": each.kind, "amount": each.amount, "currency": each.currency}
+        amount = _spelt(each.amount, found.currency)
+        asked = {"kind": each.kind, "amount": amount, "currency": each.currency}
         fields = [
             name for name, value in asked.items() if value is not None and value != getattr(found, name)
         ]
@@ -258,6 +269,16 @@ def reconcile(
     for line in lines:
         counts[line["status"]] += 1
     return {"counts": counts, "lines": lines}
+
+
+def _spelt(amount: str | None, currency: str) -> str | None:
+    """An amount as we write it: ``10`` euros are ``10.00``. What is none stays as it is, and differs."""
+    if amount is None or not currency:
+        return amount
+    try:
+        return format_units(parse_amount(amount, currency), exponent_of(currency))
+    except MoneyError:
+        return amount
 
 
 def status_of(db: Connection, shard: str, operator: str, reference: str, tx: str) -> dict[str, Any] | None:

@@ -11,15 +11,38 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from schemas.chart import chart
+from schemas.commands.wallet import (
+    ChargeBack,
+    DecideAdjustment,
+    GrantFreeBet,
+    HoldFunds,
+    ProposeAdjustment,
+    Refund,
+    ReleaseHold,
+    RequestWithdrawal,
+    RollBack,
+    Tip,
+    WithdrawalStep,
+    WithdrawFreeBet,
+)
 from schemas.envelope import decode
-from schemas.events.accounts import Deposited
+from schemas.events.accounts import (
+    Adjusted,
+    ChargedBack,
+    Deposited,
+    FreeBetGranted,
+    FreeBetWithdrawn,
+    Tipped,
+    WithdrawalApproved,
+    WithdrawalReturned,
+)
 from schemas.events.base import Posting
 from schemas.events.wallet import (
     BetAccepted,
-    BetsSealed,
-    ConflictDetected,
+    BetRolledBack,
     CoupReturned,
     CoupSettled,
+    SettlementCorrected,
 )
 from schemas.refusal import Refusal
 from services.runtime.database import migrate, open_sqlite
@@ -33,6 +56,10 @@ from tests.wallet.world import OPERATOR, TIERS, World, entries, rows_of
 PLAYERS, CURRENCIES = ("Ann", "Bea", "Cleo"), ("EUR", "JPY")
 CASH, IN_PLAY, DEPOSITS = "2010", "2030", "1030"
 GAMING = ("4010", "4011", "4012", "4013", "4020", "4030")
+PLAYERS_OWN = ("1060", CASH, "2020", IN_PLAY, "2040", "2090")
+"""What is a player's, wherever it is; what he owes goes off."""
+HOUSES_OWN = (*GAMING, "5010", "5020")
+"""What the house wins, and what it gives away."""
 
 
 def trial_balance(world: World, currency: str = "EUR") -> dict[str, int]:
@@ -190,6 +217,16 @@ KINDS = (
     "restart",
     "again",
     "all_in",
+    "roll_back",
+    "refund",
+    "withdraw",
+    "step",
+    "adjust",
+    "hold",
+    "free",
+    "spend",
+    "charge_back",
+    *["correct"] * 2,
     *["bet"] * 4,
     *["conclude"] * 2,
 )
@@ -215,6 +252,7 @@ class Story:
         self.open: list[int] = []
         self.closed: list[int] = []
         self.outcomes: dict[int, str] = {}
+        self.versions: dict[int, int] = {}
         self.commands: list[Any] = []
         world.hear(world.game.open_table())
         for _ in range(3):
@@ -280,6 +318,88 @@ class Story:
             error = answer.exception(0)
             assert error is None or isinstance(error, Refusal)
 
+    def _roll_back(self, which: int, amount: int, other: int) -> None:
+        """A bet that was asked for, or one that never was, is taken back: with an id of its own or a used
+        one."""
+        if self.commands:
+            bet = self.commands[which % len(self.commands)]
+            target = bet.tx if other % 3 else f"later-{amount}"
+            tx = f"R{which}" if other % 2 else self.world.tx()
+            self._ask([self.world.command(RollBack, account=bet.account, tx=tx, target=target)])
+            if self.open and not other % 3:
+                late = self.world.bet_command(bet.account, "tie", amount, coup=self.open[0], tx=target)
+                self._ask([late])
+
+    def _refund(self, which: int, amount: int, other: int) -> None:
+        if self.commands:
+            bet = self.commands[which % len(self.commands)]
+            amount = bet.stake if other == 5 else amount % bet.stake + 1
+            self._ask([self.world.command(Refund, account=bet.account, target=bet.tx, amount=amount)])
+
+    def _withdraw(self, which: int, amount: int, other: int) -> None:
+        self._do(RequestWithdrawal, which, other, amount=amount)
+
+    def _step(self, which: int, amount: int, other: int) -> None:
+        """The next step of a withdrawal, or a step that is not its next."""
+        known = sorted(self.world.state.items.withdrawals)
+        if known:
+            step = ("approve", "pay", "return", "reject")[other % 4]
+            withdrawal = known[(which + amount) % len(known)]
+            self._ask([self.world.command(WithdrawalStep, withdrawal=withdrawal, step=step)])
+
+    def _adjust(self, which: int, amount: int, other: int) -> None:
+        direction = "debit" if amount % 2 else "credit"
+        tx = self.world.tx()
+        self._do(ProposeAdjustment, which, other, tx=tx, amount=amount, direction=direction)
+        if other:
+            self._do(DecideAdjustment, which, other, target=tx, approve=other > 1)
+
+    def _hold(self, which: int, amount: int, other: int) -> None:
+        self._do(HoldFunds, which, other, amount=amount, kind="risk")
+        held = sorted(self.world.state.items.holds)
+        if held and other % 2:
+            self._ask([self.world.command(ReleaseHold, hold=held[which % len(held)])])
+
+    def _free(self, which: int, amount: int, other: int) -> None:
+        """A free bet is granted and used, more or less of it; an old one may end."""
+        known = sorted(self.world.state.items.grants)
+        if known and other == 5:
+            end = known[which % len(known)]
+            self._ask([self.world.command(WithdrawFreeBet, grant=end, reason="expired")])
+        self._do(GrantFreeBet, which, other, amount=amount, campaign="spring")
+        for grant, item in sorted(self.world.state.items.grants.items()):
+            if item.account == self._account(PLAYERS[which % 3]):
+                bet = self._command(which, max(1, amount - other), other)
+                self._ask([bet.model_copy(update={"grant": grant, "currency": item.currency})])
+                self.commands[-1] = bet.model_copy(update={"grant": grant, "currency": item.currency})
+
+    def _spend(self, which: int, amount: int, other: int) -> None:
+        """A player has nothing left, should a correction want it back."""
+        account = self._account(PLAYERS[which % 3])
+        currency = CURRENCIES[other % 2]
+        cash = self.world.state.ledger.cash(OPERATOR, account, currency) if account else 0
+        self._do(Tip, which, other, amount=cash or amount)
+
+    def _charge_back(self, which: int, amount: int, other: int) -> None:
+        self._do(ChargeBack, which, other, amount=amount)
+
+    def _do(self, kind: type[Any], which: int, other: int, /, **fields: Any) -> None:
+        if "currency" in kind.model_fields:
+            fields["currency"] = CURRENCIES[other % 2]
+        self._ask([self.world.command(kind, account=PLAYERS[which % 3], **fields)])
+
+    def _correct(self, which: int, amount: int, other: int) -> None:
+        """A coup had another result, or none at all."""
+        ended = [coup for coup, outcome in self.outcomes.items() if outcome != "void"]
+        if ended:
+            coup = ended[(which + amount) % len(ended)]
+            version = self.versions[coup] = self.versions.get(coup, 1) + 1
+            outcome = self.outcomes[coup] = ("player", "banker", "tie", "void")[other % 4]
+            game = self.world.game
+            self.world.hear(
+                game.void_after(coup, version) if outcome == "void" else game.correct(coup, outcome, version)  # type: ignore[arg-type]
+            )
+
     def _close(self, which: int, *_: int) -> None:
         if self.open:
             self.closed.append(self.open.pop(which % len(self.open)))
@@ -305,7 +425,9 @@ class Story:
         ended = [coup for coup, outcome in self.outcomes.items() if outcome != "void"]
         if ended:
             coup = ended[which % len(ended)]
+            latest = self.world.game.results[coup]
             again = self.world.game.conclude(coup, self.outcomes[coup])  # type: ignore[arg-type]
+            self.world.game.results[coup] = latest
             self.world.hear(self.world.game.stream.record(1 + which % 5), again, again)
 
     def _restart(self, *_: int) -> None:
@@ -341,28 +463,23 @@ def check_invariants(story: Story) -> None:
         assert not any(sums.values()), "I1: every entry balances"
         assert sum(balances.values()) == 0, "the sum of all balances is nothing"
         assert all(amount <= 0 for (number, *_), amount in balances.items() if number == CASH), "I5"
-        assert all(amount <= 0 for (number, *_), amount in balances.items() if number == IN_PLAY), "I4"
+        assert all(amount <= 0 for (number, *_), amount in balances.items() if number in ("2020", IN_PLAY))
+        assert all(amount >= 0 for (number, *_), amount in balances.items() if number == "1060")
         for currency in CURRENCIES:
             moved = _in_hands(balances, currency) - before[currency]
             won_by_house = _of_house(balances, currency) - house_before[currency]
-            match data:
-                case Deposited(currency=c, amount=amount):
-                    assert moved == (amount if c == currency else 0)
-                case CoupSettled():
-                    assert moved == -won_by_house, "what players win the house loses, to the last unit"
-                    expected = sum(_net(bet) for bet in data.bets if bet.currency == currency)
-                    assert moved == expected
-                case BetAccepted() | CoupReturned() | BetsSealed() | ConflictDetected():
-                    assert moved == won_by_house == 0, "between deposits and results nothing is won or lost"
-                case _:
-                    assert moved == 0
+            assert moved == _expected(data, currency)
+            if isinstance(data, MONEY_IN_AND_OUT):
+                assert won_by_house == 0, "what comes in or goes out is nobody's win"
+            else:
+                assert moved == -won_by_house, "what players win the house loses, to the last unit"
     live = {line: amount for line, amount in balances.items() if amount}
     recorded = {line[1:]: amount for line, amount in story.world.state.ledger.balances().items()}
     assert live == recorded, "I3: balances are folds of entries"
     open_stakes: dict[str, int] = defaultdict(int)
     for coup in story.world.state.coups.values():
         for bet in coup.bets.values():
-            open_stakes[bet.currency] += bet.stake
+            open_stakes[bet.currency] += bet.left
     in_play: dict[str, int] = defaultdict(int)
     for (number, _, currency), amount in live.items():
         if number == IN_PLAY:
@@ -370,37 +487,83 @@ def check_invariants(story: Story) -> None:
     assert in_play == open_stakes, "I4: what is in play are the stakes of the open bets"
 
 
+MONEY_IN_AND_OUT = (Deposited, ChargedBack, Tipped, WithdrawalApproved, WithdrawalReturned)
+
+
+def _expected(data: Any, currency: str) -> int:
+    """What an event brings the players in a currency, worked out from its figures alone."""
+    match data:
+        case CoupSettled():
+            return sum(_net(bet, bet.tier) for bet in data.bets if bet.currency == currency)
+        case SettlementCorrected():
+            return sum(
+                _net(bet, bet.after.tier) - _net(bet, bet.before.tier)
+                for bet in data.bets
+                if bet.currency == currency
+            ) + _borne(data, currency)
+        case Deposited() | WithdrawalReturned() | FreeBetGranted():
+            sign = 1
+        case ChargedBack() | Tipped() | WithdrawalApproved() | FreeBetWithdrawn():
+            sign = -1
+        case Adjusted():
+            sign = 1 if data.direction == "credit" else -1
+        case _:
+            return 0
+    amount: int = data.amount
+    return sign * amount if data.currency == currency else 0
+
+
+def _borne(data: SettlementCorrected, currency: str) -> int:
+    """What the house bears of free bets that came back by mistake and were used again."""
+    lines = [each for each in data.entry if each.ledger == "5010" and each.currency == currency]
+    won = [bet for bet in data.bets if bet.funding == "free" and bet.currency == currency]
+    due = sum((bet.before.tier == "win") * bet.stake - (bet.after.tier == "win") * bet.stake for bet in won)
+    return sum(each.amount for each in lines) - due
+
+
 def _in_hands(balances: dict[tuple[str, str | None, str], int], currency: str) -> int:
-    """Players' cash and what they have in play."""
-    return -sum(a for (number, _, c), a in balances.items() if number in (CASH, IN_PLAY) and c == currency)
+    """What is the players', wherever it lies, less what they owe."""
+    return -sum(a for (number, _, c), a in balances.items() if number in PLAYERS_OWN and c == currency)
 
 
 def _of_house(balances: dict[tuple[str, str | None, str], int], currency: str) -> int:
-    return -sum(a for (number, _, c), a in balances.items() if number in GAMING and c == currency)
+    return -sum(a for (number, _, c), a in balances.items() if number in HOUSES_OWN and c == currency)
 
 
-def _net(bet: Any) -> int:
+def _net(bet: Any, tier: str) -> int:
     """What a bet brings its player beyond the stake, by the Dutch sheet, in whole cents."""
-    if bet.tier == "lose":
+    if tier == "lose":
         return -bet.stake
-    if bet.tier == "push":
+    if tier in ("push", "void"):
         return 0
     winnings = bet.stake * (8 if bet.spot == "tie" else 1)
-    return winnings - ((winnings * 5 + 50) // 100 if bet.spot == "banker" else 0)
+    winnings -= (winnings * 5 + 50) // 100 if bet.spot == "banker" else 0
+    return winnings - (bet.stake if bet.funding == "free" else 0)
 
 
 def check_ends(story: Story) -> None:
     """Every accepted bet ends once, and as its coup did; no other bet ends."""
     ends: dict[str, list[str]] = defaultdict(list)
-    for event in story.world.events(CoupSettled, CoupReturned):
+    for event in story.world.events(CoupSettled, CoupReturned, SettlementCorrected):
         for bet in event.data.bets:
-            ends[bet.bet].append(bet.tier if isinstance(event.data, CoupSettled) else "void")
+            match event.data:
+                case SettlementCorrected():
+                    assert ends[bet.bet] == [bet.before.tier], "what is undone is what was paid"
+                    ends[bet.bet] = [bet.after.tier]
+                case CoupSettled():
+                    ends[bet.bet].append(bet.tier)
+                case _:
+                    ends[bet.bet].append("void")
     accepted = {event.data.bet: event.data for event in story.world.events(BetAccepted)}
     assert len(accepted) == len(story.world.events(BetAccepted)), "no id is given twice"
+    taken_back: dict[str, int] = defaultdict(int)
+    for event in story.world.events(BetRolledBack):
+        taken_back[event.data.bet] += event.data.amount
+        assert event.data.left == accepted[event.data.bet].stake - taken_back[event.data.bet] >= 0
     for number, bet in accepted.items():
         outcome = story.outcomes.get(bet.coup)
         expected = [] if outcome is None else ["void"] if outcome == "void" else [TIERS[outcome][bet.spot]]  # type: ignore[index]
-        assert ends.pop(number, []) == expected
+        assert ends.pop(number, []) == ([] if taken_back[number] == bet.stake else expected)
     assert ends == {}, "nothing ended that was not accepted"
 
 
@@ -429,6 +592,7 @@ def check_rebuilt(story: Story) -> None:
     assert dict(world_after.ledger.balances()) == dict(live.ledger.balances())
     assert (world_after.head, world_after.bets_taken) == (live.head, live.bets_taken)
     assert world_after.accounts == live.accounts
+    assert world_after.items == live.items
 
 
 CHECKS: tuple[Callable[[Story], None], ...] = (check_invariants, check_ends, check_rebuilt)
@@ -441,6 +605,14 @@ def test_the_story_reaches_what_it_should(tmp_path):
     steps += [("repeat", 3, 77, 0), ("repeat", 3, 77, 1), ("close", 0, 1, 0), ("bet", 2, 50, 2)]
     steps += [("conclude", n, 1, 0) for n in range(2)] + [("void", 1, 1, 0), ("again", 0, 1, 0)]
     steps += [("open", 0, 1, 0), ("all_in", 1, 1, 0)]  # a balance that comes to nothing and stays so
+    steps += [("deposit", 2, 1_000, 0), ("bet", 5, 40, 1), ("refund", -1, 30, 0), ("bet", 8, 40, 1)]
+    steps += [("roll_back", -1, 1, 1), ("roll_back", -1, 7, 0), ("withdraw", 2, 90, 0), ("step", 0, 0, 0)]
+    steps += [("step", 0, 0, 1), ("step", 0, 0, 2), ("withdraw", 2, 80, 0), ("step", 0, 0, 3)]
+    steps += [("adjust", 2, 50, 2), ("adjust", 2, 50, 1), ("hold", 2, 60, 3), ("free", 2, 70, 4)]
+    steps += [("free", 2, 70, 5), ("conclude", 1, 1, 0), ("spend", 2, 1, 0), ("correct", 0, 0, 2)]
+    steps += [("correct", 0, 0, 0), ("correct", 0, 0, 3), ("charge_back", 2, 5, 0)]
+    steps += [("correct", n, 0, 2) for n in range(3)] + [("spend", n, 1, n) for n in range(6)]
+    steps += [("correct", n, 0, 0) for n in range(3)]  # what was given back is spent, and owed
     with World(tmp_path) as world:
         story = Story(world)
         story.take(steps)
@@ -448,13 +620,30 @@ def test_the_story_reaches_what_it_should(tmp_path):
         assert kinds == {
             "AccountOpened",
             "Deposited",
+            "ChargedBack",
+            "WithdrawalRequested",
+            "WithdrawalApproved",
+            "WithdrawalRejected",
+            "WithdrawalPaid",
+            "WithdrawalReturned",
+            "AdjustmentProposed",
+            "AdjustmentDeclined",
+            "Adjusted",
+            "Tipped",
+            "FreeBetGranted",
+            "FreeBetWithdrawn",
+            "FundsHeld",
+            "HoldReleased",
+            "TombstoneCreated",
             "BetAccepted",
             "BetRefused",
+            "BetRolledBack",
             "BetsSealed",
             "CoupSettled",
             "CoupReturned",
+            "SettlementCorrected",
             "ConflictDetected",
         }
-        assert story.world.cash("Bea") == 0
+        assert any(event.data.shortfalls for event in world.events(SettlementCorrected))
         for check in CHECKS:
             check(story)

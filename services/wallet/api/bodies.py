@@ -3,7 +3,8 @@ ignored (W31). ``operator`` may be left out: it is the caller's own."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -14,11 +15,39 @@ from schemas.events.base import CoupNumber, Currency, Name, OperatorName, Seat, 
 
 Amount = Annotated[str, Field(examples=["25.00"], max_length=64)]
 
+_EXAMPLES: Final[Mapping[str, Any]] = {
+    "approve": True,
+    "campaign": "spring",
+    "fee": "0.50",
+    "from": "2026-11-30",
+    "reason": "a complaint",
+    "table": "T1",
+    "shoe": "S1",
+    "coup": 1,
+    "target": "b-2026-000017",
+    "to": "2026-11-30",
+    "transactions": [{"account": "alice", "tx": "b-2026-000017", "kind": "bet", "amount": "25.00"}],
+    "tx": "2026-000017",
+    "until": "2027-01-01",
+    "value": "100.00",
+}
+"""Where a field has no example of its own."""
+
+
+def _with_example(schema: dict[str, Any]) -> None:
+    """Add an example of the whole body: what must be there, and in which currency."""
+    example = {}
+    for name, field in schema["properties"].items():
+        if name in schema.get("required", ()) or name == "currency":
+            values = field.get("examples") or field.get("enum") or [_EXAMPLES.get(name)]
+            example[name] = "EUR" if name == "currency" else values[0]
+    schema["examples"] = [example]
+
 
 class Body(BaseModel):
     """What every request says."""
 
-    model_config = ConfigDict(strict=True, extra="ignore")
+    model_config = ConfigDict(strict=True, extra="ignore", json_schema_extra=_with_example)
 
     COMMAND: ClassVar[type[commands.OperatorCommand]]
     """What it asks for."""
@@ -73,7 +102,13 @@ class BetBody(AccountBody):
 class BetsBody(BaseModel):
     """Bets that are taken one by one, each with an answer of its own."""
 
-    model_config = ConfigDict(strict=True, extra="ignore")
+    model_config = ConfigDict(
+        strict=True,
+        extra="ignore",
+        json_schema_extra=lambda schema: schema.update(
+            examples=[{"bets": BetBody.model_json_schema()["examples"]}]
+        ),
+    )
 
     bets: Annotated[list[Any], Field(min_length=1, max_length=1_000)]
 

@@ -23,7 +23,7 @@ from services.runtime.security import Asking
 from services.runtime.writer import Writer
 from services.wallet.api import bodies
 from services.wallet.api.asking import command_of, response_of, tx_of
-from services.wallet.api.documents import responses
+from services.wallet.api.documents import problems, responses
 
 
 class _Route(NamedTuple):
@@ -147,7 +147,7 @@ def _add_steps(app: FastAPI, writer: Writer[WalletCommand]) -> None:
         )
         return response_of(await ask(writer, command), body.tx)
 
-    @app.post("/v1/repairs", tags=["operations"])
+    @app.post("/v1/repairs", tags=["operations"], responses=problems())
     async def repair(body: bodies.RepairBody, caller: Asking) -> dict[str, str]:
         """Settle a coup again, should it have been missed. Nobody is ever paid twice."""
         operator = body.operator or caller.operator

@@ -6,6 +6,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from typing import Annotated, Any, Final, Literal
 
 import sqlalchemy as sa
@@ -44,6 +45,8 @@ QUESTIONS: Final = ("/v1/reconciliations",)
 """What is posted and changes nothing."""
 
 _MONEY: Final = ("amount", "left", "staked")
+_FORMULA: Final = ("=", "+", "-", "@", "\t")
+_AMOUNT: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 _ITEMS_MAX: Final = 1_000
 
 
@@ -70,7 +73,7 @@ def add_routes(app: FastAPI, writer: Writer[WalletCommand], reader: Engine) -> N
 
 def _add_accounts(app: FastAPI, reader: Engine) -> None:
     @app.get("/v1/accounts/{operator}/{account:path}", tags=["accounts"], responses=problems())
-    def balances(operator: OperatorName, account: str, caller: Asking) -> dict[str, Any]:
+    def balances(operator: OperatorName, account: AccountReference, caller: Asking) -> dict[str, Any]:
         """What a player has, by currency: cash, bonus, held, withdrawing, in play, withdrawable, and what he
         owes (W32)."""
         require(caller, Right.ACCOUNTS_READ, operator)
@@ -103,7 +106,7 @@ def _add_items(app: FastAPI, reader: Engine) -> None:
                 sa.select(ITEM, REFERENCE.c.reference)
                 .outerjoin(REFERENCE, REFERENCE.c.account == ITEM.c.account)
                 .where(ITEM.c.operator == whose, ITEM.c.kind == _KINDS[shelf])
-                .order_by(ITEM.c.id)
+                .order_by(sa.func.length(ITEM.c.id).desc(), ITEM.c.id.desc())  # numbered: the latest first
                 .limit(_ITEMS_MAX)
             )
             if account is not None:
@@ -143,7 +146,7 @@ def _add_transactions(app: FastAPI, reader: Engine, shard: str) -> None:
         from_day: Annotated[GamingDay | None, Query(alias="from")] = None,
         to_day: Annotated[GamingDay | None, Query(alias="to")] = None,
         account: AccountReference | None = None,
-        cursor: Annotated[int, Query(ge=0)] = 0,
+        cursor: Annotated[int, Query(ge=0, le=2**62)] = 0,
         limit: Annotated[int, Query(ge=1, le=feed.PAGE_MAX)] = 100,
         form: Annotated[Literal["json", "csv"], Query(alias="format")] = "json",
     ) -> Response | dict[str, Any]:
@@ -231,6 +234,6 @@ def _as_csv(rows: Any) -> str:
 
 def _cell(value: object) -> object:
     # A spreadsheet would carry out a text that begins like a formula.
-    if (isinstance(value, str) and value[:1] in ("=", "+", "@", "\t")) or value == "-":
+    if isinstance(value, str) and value[:1] in _FORMULA and not _AMOUNT.fullmatch(value):
         return f"'{value}"
     return value
