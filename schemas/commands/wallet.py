@@ -70,6 +70,8 @@ class RollBack(AccountCommand):
     """Take a bet back before the seal. The amount is ours (W12): if it is sent, it must be the same."""
 
     target: TransactionId
+    currency: Currency | None = None
+    """Of the amount, if one is sent: it must be the bet's."""
     amount: Positive | None = None
 
 
@@ -77,6 +79,7 @@ class Refund(AccountCommand):
     """Take a part of a bet back before the seal (W16)."""
 
     target: TransactionId
+    currency: Currency | None = None
     amount: Positive
 
 

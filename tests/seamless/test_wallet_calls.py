@@ -166,7 +166,7 @@ def test_a_debit_still_unknown_when_betting_closes_is_left_out_and_rolled_back(s
     answer = seamless.world.wallet.submit(command).result(PATIENCE_SECONDS)
     assert answer.code == "IN_PROGRESS"
     seamless.says(seamless.world.game.close(1))
-    until(lambda: seamless.world.state.coups[next(iter(seamless.world.state.coups))].phase == "sealed")
+    until(lambda: bool(seamless.world.events(BetsSealed)))
     [sealed] = seamless.world.events(BetsSealed)
     assert (sealed.data.bets, sealed.data.totals) == (0, ())
     again = seamless.world.wallet.submit(command).result(PATIENCE_SECONDS)

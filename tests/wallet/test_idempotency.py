@@ -518,7 +518,6 @@ def test_w4_a_conflict_names_every_field_and_no_value(client, world):
     assert world.events(ConflictDetected)[0].data.fields == ("seat", "spot", "stake")
 
 
-@pytest.mark.xfail(reason="IN_PROGRESS is not among the retryable codes of services/runtime/http.py")
 def test_w5_another_body_and_still_in_progress_are_two_codes(world):
     """The operator's wallet has not answered: the same again is asked to wait, another body is a conflict."""
     world.use(Policy(seamless=True))
@@ -606,7 +605,6 @@ def test_a_row_of_a_batch_is_what_the_bet_alone_is_answered(client, world):
     assert (len(world.events(BetRefused)), len(world.events(ConflictDetected))) == (1, 2)
 
 
-@pytest.mark.xfail(reason="the commands RollBack and Refund have no currency to compare with the bet's")
 @pytest.mark.parametrize("path", ["/v1/rollbacks", "/v1/refunds"])
 def test_w12_an_amount_in_another_currency_than_the_bets(client, world, path):
     """100 yen are not the same as 1.00 euro, though both are a hundred minor units."""

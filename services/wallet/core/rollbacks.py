@@ -61,6 +61,8 @@ def decide_rollback(state: WalletState, command: RollBack | Refund, account: str
     if state.coups[bet.key].phase != "open":
         words = "the bet is sealed: only a void of the coup gives its stake back"
         raise Refusal("BET_SEALED", "target", words)
+    if command.currency not in (None, bet.currency):
+        raise Refusal("CURRENCY_MISMATCH", "currency", f"the bet is in {bet.currency}")
     if isinstance(command, Refund):
         if command.amount > bet.left:
             raise Refusal("LIMIT_REACHED", "amount", "that is more than is left of the bet")
