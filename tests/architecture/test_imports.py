@@ -17,7 +17,8 @@ import pytest
 from tests.architecture import ROOT, SERVICES, core_modules
 
 PURE = frozenset({
-    "__future__", "abc", "bisect", "collections", "dataclasses", "decimal", "enum", "fractions", "functools", "hashlib",
+    "__future__", "abc", "bisect", "collections", "dataclasses", "decimal", "enum", "fractions", "functools",
+    "hashlib",
     "heapq", "hmac", "itertools", "json", "math", "operator", "re", "types", "typing",
 })  # fmt: skip
 
