@@ -69,7 +69,7 @@ ROUTES = {
     ),
     "POST /v1/adjustments/decisions": Route(
         "/v1/adjustments/decisions",
-        {"account": "alice", "target": "prop", "approve": True},
+        {"account": "alice", "target": "a-first-17", "approve": True},
         Right.ADJUSTMENT_APPROVE,
     ),
     "POST /v1/tips": Route("/v1/tips", MONEY, Right.TIP),
@@ -172,7 +172,7 @@ class House:
         ):
             answer = self.ask(ANN, "POST", path, MONEY | {"tx": f"first-{letter}"} | more)
             ids[letter] = answer.json()[name]
-        body = MONEY | {"tx": "prop", "direction": "credit", "reason": "r"}
+        body = MONEY | {"tx": "a-first-17", "direction": "credit", "reason": "r"}
         assert self.ask(ANN, "POST", "/v1/adjustments", body).status_code == 200
         return ids
 
@@ -294,7 +294,7 @@ def test_in_its_own_name_another_operator_meets_its_own_things_only(house, name)
     answer = house.ask(BEA, method, target, body)
     assert house.events_of("a") == before
     assert answer.status_code < 500
-    for secret in ("50.00", "48.00", "first-w", "prop"):
+    for secret in ("50.00", "48.00", "first-w", "a-first-17"):
         if secret not in target and secret not in json.dumps(body):
             assert secret not in answer.text
     ids = house.ids
