@@ -3,7 +3,7 @@
 import io
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,12 @@ from schemas.commands.game import (
 )
 from schemas.commands.wallet import (
     Deposit,
+    GrantFreeBet,
+    HoldFunds,
     PlaceBet,
+    RequestWithdrawal,
+    SetLimit,
+    WithdrawalStep,
 )
 from schemas.envelope import Recorded, decode
 from schemas.house import shipped_houses
@@ -44,9 +49,10 @@ from services.runtime.database import migrate, open_sqlite
 from services.runtime.installation import Installation
 from services.runtime.ports_system import ManualClock, SystemIds, SystemRng
 from services.runtime.settings import Settings
-from services.runtime.store import read_all
+from services.runtime.store import EventStore, read_all
 from services.runtime.tables import table_of
 from services.wallet import store as wallet_store
+from services.wallet import tables as wallet_tables
 from services.wallet.service import WalletService
 from tests.end_to_end.support import database, sabot
 
@@ -77,6 +83,7 @@ class Story:
         sabot("demo", "--house", "de", "--coups", "4", "--seats", "2", "--data", self.data)
         self.record_coups()
         self.void_coups_and_close_a_table()
+        self.move_money()
         self.leave_coups_open()
         self.publish_rubbish()
         with self.room():
@@ -124,6 +131,22 @@ class Story:
             room.result(room.game.submit(CloseTable(**place, reason="the evening is over")))
             with pytest.raises(Refusal, match="closed"):
                 room.result(room.game.submit(OpenCoup(**{**coup, "coup": 3}, cards=cards)))
+
+    def move_money(self) -> None:
+        """Things that stay open over days, and some that end."""
+        rosa: dict[str, Any] = {"operator": "main", "account": "rosa", "currency": "EUR"}
+        step: dict[str, Any] = {"operator": "main", "withdrawal": "main.w1", "by": "anna"}
+        with self.room() as room:
+            for command in (
+                Deposit(**rosa, tx="d", amount=9_000),
+                RequestWithdrawal(**rosa, tx="w", amount=2_000),
+                WithdrawalStep(**step, tx="s1", step="approve"),
+                WithdrawalStep(**step, tx="s2", step="pay"),
+                HoldFunds(**rosa, tx="h", amount=1_000, kind="risk", reason="a look", by="anna"),
+                GrantFreeBet(**rosa, tx="g", amount=500, campaign="welcome", by="anna"),
+                SetLimit(**rosa, tx="l", kind="stake", period="day", value=5_000, by="rosa"),
+            ):
+                room.result(room.wallet.submit(command))
 
     def leave_coups_open(self) -> None:
         """One coup with betting open, one whose seal came too late, a shoe that waits for its entropy."""
@@ -303,8 +326,10 @@ def test_wallets_tables_come_again_from_games_events_and_its_own(data, tmp_path,
         with engine.begin() as db:
             fold(service, portion)
             service.save(db)
-    assert_the_same(data / "wallet.db", engine, wallet_store.PROJECTIONS)
-    # And what a fresh start reads from these tables is what the fold has in memory.
+    assert_the_same(data / "wallet.db", engine, wallet_tables.PROJECTIONS)
+    # And what a fresh start reads from these tables, beside the events, is what the fold has in memory.
+    with closing(EventStore(engine)) as store, store.transaction() as db:
+        store.append(db, wallet)
     with engine.connect() as db, db.begin():
         loaded = wallet_store.load_state(db, "main")
     assert dict(loaded.ledger.balances()) == dict(service.state.ledger.balances())
@@ -342,7 +367,7 @@ def test_no_table_is_without_a_check(data):
     """What is no event, no bookkeeping and no secret is made again by a test of this file."""
     kept = {"stream", "event", "outbox", "inbox", "consumer_offset", "dead_letter", "alembic_version"}
     kept |= {"game_undealt_seed", "game_undealt_cards", "wallet_reference", "audit_evidence", "audit_stream"}
-    projections = {*game_store.PROJECTIONS, *wallet_store.PROJECTIONS, *AUDIT_PROJECTIONS}
+    projections = {*game_store.PROJECTIONS, *wallet_tables.PROJECTIONS, *AUDIT_PROJECTIONS}
     checked = {table.name for table in projections} | {"audit_piece"}
     for producer in ("game", "wallet", "audit"):
         with database(data / f"{producer}.db") as db:
@@ -364,4 +389,6 @@ def test_a_fold_that_is_cut_off_goes_on_from_the_tables(data, tmp_path):
             service.load(db)
             fold(service, half)
             service.save(db)
-    assert_the_same(data / "wallet.db", engine, wallet_store.PROJECTIONS)
+        with closing(EventStore(engine)) as store, store.transaction() as db:
+            store.append(db, [event for event in half if event.stream.startswith("wallet/")])
+    assert_the_same(data / "wallet.db", engine, wallet_tables.PROJECTIONS)

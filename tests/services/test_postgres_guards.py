@@ -193,38 +193,56 @@ AUDIT_BEFORE = """
 """
 
 
-def bet(number: int, stake: int = 100, status: str = "open", returned: int = 0, commission: int = 0) -> str:
+def bet(  # noqa: PLR0917
+    number: int,
+    stake: int = 100,
+    status: str = "open",
+    returned: int = 0,
+    commission: int = 0,
+    left: int | None = None,
+    funding: str = "cash",
+    grant: str | None = None,
+) -> str:
     """A bet of player ``a`` on the coup that stands open."""
     code = "NO_FUNDS" if status == "refused" else "OK"
+    rest = (0 if status == "rolled_back" else stake) if left is None else left
+    named = "NULL" if grant is None else f"'{grant}'"
     return (
         f"INSERT INTO wallet_bet VALUES ({number}, {COUP}, 1, 'a', 't{number}', NULL, 'player', 'EUR', 2,"
-        f" {stake}, '{code}', {number}, repeat('c', 64), '{status}', {returned}, {commission});"
+        f" {stake}, {rest}, '{funding}', {named}, '{code}', {number}, '{status}', '',"
+        f" {returned}, {commission}, 0);"
     )
 
 
 LOSE = (
     "UPDATE wallet_bet SET status = 'lost' WHERE number = 1;"
-    "INSERT INTO wallet_balance VALUES ('4010', '', 'EUR', -100);"
+    "INSERT INTO wallet_balance VALUES ('main', '4010', '', 'EUR', -100);"
 )
 WALLET = [
     ("wallet_books_balance", "UPDATE wallet_balance SET amount = amount - 1 WHERE ledger = '2010'"),
     ("wallet_books_balance", "DELETE FROM wallet_balance WHERE ledger = '1030'"),
-    ("wallet_books_balance", "INSERT INTO wallet_balance VALUES ('4010', '', 'EUR', 5)"),
-    ("wallet_books_balance", "INSERT INTO wallet_balance VALUES ('4010', '', 'JPY', 5)"),
+    ("wallet_books_balance", "INSERT INTO wallet_balance VALUES ('main', '4010', '', 'EUR', 5)"),
+    ("wallet_books_balance", "INSERT INTO wallet_balance VALUES ('main', '4010', '', 'JPY', 5)"),
     ("wallet_books_balance", "UPDATE wallet_bet SET status = 'lost' WHERE number = 1"),
     ("wallet_books_balance", bet(3)),
     (
         "wallet_books_balance",
-        """INSERT INTO wallet_balance VALUES ('2010', 'a', 'EUR', -901)
-           ON CONFLICT (ledger, party, currency) DO UPDATE SET amount = excluded.amount""",
+        """INSERT INTO wallet_balance VALUES ('main', '2010', 'a', 'EUR', -901)
+           ON CONFLICT (operator, ledger, party, currency) DO UPDATE SET amount = excluded.amount""",
     ),
     ("wallet_books_never_removed", "DELETE FROM wallet_books"),
     ("wallet_balance_row_by_row", "TRUNCATE wallet_balance"),
     ("wallet_balance_cash_not_overdrawn", "UPDATE wallet_balance SET amount = 1 WHERE ledger = '2010'"),
     ("wallet_balance_not_zero", "UPDATE wallet_balance SET amount = 0"),
-    ("wallet_balance_without_bets", "INSERT INTO wallet_balance VALUES ('2030', '', 'EUR', -100)"),
-    ("wallet_balance_cash_has_a_player", "INSERT INTO wallet_balance VALUES ('2010', '', 'EUR', -100)"),
-    ("wallet_balance_cash_has_a_player", "INSERT INTO wallet_balance VALUES ('4010', 'a', 'EUR', -100)"),
+    ("wallet_balance_without_bets", "INSERT INTO wallet_balance VALUES ('main', '2030', '', 'EUR', -100)"),
+    (
+        "wallet_balance_cash_has_a_player",
+        "INSERT INTO wallet_balance VALUES ('main', '2010', '', 'EUR', -100)",
+    ),
+    (
+        "wallet_balance_cash_has_a_player",
+        "INSERT INTO wallet_balance VALUES ('main', '4010', 'a', 'EUR', -100)",
+    ),
     ("wallet_bet_never_removed", "DELETE FROM wallet_bet"),
     ("wallet_bet_never_removed", "TRUNCATE wallet_bet"),
     ("wallet_bet_number_from_one", bet(0)),
@@ -238,8 +256,30 @@ WALLET = [
     ("wallet_bet_pays_by_status", bet(3, status="lost", returned=1)),
     ("wallet_bet_pays_by_status", bet(3, status="push", returned=99)),
     ("wallet_bet_pays_by_status", bet(3, status="void", returned=100, commission=1)),
-    ("wallet_bet_hash_form", bet(3).replace("'c'", "'G'")),
-    ("wallet_bet_ends_once", LOSE + "UPDATE wallet_bet SET status = 'won', returned = 200 WHERE number = 1"),
+    ("wallet_bet_stake_positive", bet(3, left=101)),
+    ("wallet_bet_stake_positive", bet(3, left=-1)),
+    ("wallet_bet_funding_known", bet(3, funding="gold")),
+    ("wallet_bet_funding_known", bet(3, funding="free")),
+    ("wallet_bet_funding_known", bet(3, grant="main.g1")),
+    ("wallet_bet_rolled_back_whole", bet(3, status="rolled_back", left=1)),
+    ("wallet_bet_pays_by_status", bet(3, status="won", returned=-1, funding="free", grant="main.g1")),
+    ("wallet_bet_pays_by_status", bet(3, status="push", returned=100, funding="free", grant="main.g1")),
+    (
+        "wallet_bet_ends_once",
+        (
+            'UPDATE wallet_bet SET "left" = 50 WHERE number = 1; '
+            'UPDATE wallet_bet SET "left" = 60 WHERE number = 1'
+        ),
+    ),
+    ("wallet_bet_ends_once", "UPDATE wallet_bet SET status = 'pending' WHERE number = 1"),
+    (
+        "wallet_bet_ends_once",
+        bet(3, status="pending") + "UPDATE wallet_bet SET status = 'won', returned = 100 WHERE number = 3",
+    ),
+    (
+        "wallet_bet_ends_once",
+        LOSE + "UPDATE wallet_bet SET status = 'rolled_back', \"left\" = 0 WHERE number = 1",
+    ),
     ("wallet_bet_ends_once", LOSE + "UPDATE wallet_bet SET status = 'open' WHERE number = 1"),
     ("wallet_bet_ends_once", "UPDATE wallet_bet SET number = 3 WHERE number = 1"),
     *(
@@ -256,19 +296,31 @@ WALLET = [
             "shoe = 'S2'",
             "table_name = 'U'",
             "operator = 'other'",
-            "sequence = 7",
-            "hash = repeat('d', 64)",
+            "funding = 'operator'",
         )
     ),
-    ("wallet_coup_phase_known", f"INSERT INTO wallet_coup VALUES ({COUP}, 3, 1, 'tie', 'perhaps', 0)"),
+    (
+        "wallet_coup_phase_known",
+        f"INSERT INTO wallet_coup VALUES ({COUP}, 3, 1, 'tie', 'perhaps', 0, NULL, NULL)",
+    ),
     *(
-        ("wallet_coup_settled_by_a_version", f"INSERT INTO wallet_coup VALUES ({COUP}, 3, 1, 'tie', {said})")
-        for said in ("'settled', 0", "'settled', -1", "'open', 1", "'open', -1", "'returned', 1")
+        (
+            "wallet_coup_settled_by_a_version",
+            f"INSERT INTO wallet_coup VALUES ({COUP}, 3, 1, 'tie', {said}, NULL, NULL)",
+        )
+        for said in ("'settled', 0", "'settled', -1", "'open', 1", "'open', -1", "'returned', -1")
     ),
     ("wallet_coup_goes_forward", "UPDATE wallet_coup SET phase = 'open' WHERE coup = 1"),
     ("wallet_coup_goes_forward", "UPDATE wallet_coup SET phase = 'sealed' WHERE coup = 2"),
     ("wallet_coup_goes_forward", "UPDATE wallet_coup SET phase = 'returned', version = 0 WHERE coup = 2"),
-    ("wallet_coup_goes_forward", "UPDATE wallet_coup SET version = 2 WHERE coup = 2"),
+    ("wallet_coup_goes_forward", "UPDATE wallet_coup SET phase = 'returned' WHERE coup = 2"),
+    (
+        "wallet_coup_goes_forward",
+        (
+            "UPDATE wallet_coup SET version = 3 WHERE coup = 2; "
+            "UPDATE wallet_coup SET version = 2 WHERE coup = 2"
+        ),
+    ),
     ("wallet_coup_goes_forward", "UPDATE wallet_coup SET spots = 'tie' WHERE coup = 1"),
     ("wallet_coup_goes_forward", "UPDATE wallet_coup SET house_number = 2 WHERE coup = 1"),
     (
@@ -276,12 +328,23 @@ WALLET = [
         "UPDATE wallet_coup SET phase = 'settled', version = 1 WHERE coup = 1",
     ),
     ("wallet_coup_over_without_open_bets", "UPDATE wallet_coup SET phase = 'returned' WHERE coup = 1"),
-    ("wallet_transaction_balance", "INSERT INTO wallet_transaction VALUES ('t', 'a', '{}', 'OK', NULL, -1)"),
+    ("wallet_transaction_balance", "INSERT INTO wallet_transaction VALUES ('a', 't', 1, -1)"),
+    ("wallet_transaction_has_an_event", "INSERT INTO wallet_transaction VALUES ('a', 't', 0, 1)"),
+    ("wallet_transaction_never_removed", "DELETE FROM wallet_transaction"),
+    ("wallet_transaction_never_removed", "TRUNCATE wallet_transaction"),
+    ("wallet_balance_owed_by_players", "INSERT INTO wallet_balance VALUES ('main', '1060', 'a', 'EUR', -1)"),
+    ("wallet_balance_owed_by_players", "INSERT INTO wallet_balance VALUES ('main', '1065', 'a', 'EUR', -1)"),
+    ("wallet_balance_put_aside", "INSERT INTO wallet_balance VALUES ('main', '2040', 'w', 'EUR', 1)"),
+    ("wallet_balance_put_aside", "INSERT INTO wallet_balance VALUES ('main', '2090', 'h', 'EUR', 1)"),
+    (
+        "wallet_balance_cash_not_overdrawn",
+        "INSERT INTO wallet_balance VALUES ('main', '2020', 'a', 'EUR', 1)",
+    ),
 ]
 WALLET_BEFORE = f"""
-    INSERT INTO wallet_balance VALUES ('1030', '', 'EUR', 1000), ('2010', 'a', 'EUR', -900);
-    INSERT INTO wallet_coup VALUES ({COUP}, 1, 1, 'player,tie', 'sealed', 0);
-    INSERT INTO wallet_coup VALUES ({COUP}, 2, 1, 'player,tie', 'settled', 1);
+    INSERT INTO wallet_balance VALUES ('main', '1030', '', 'EUR', 1000), ('main', '2010', 'a', 'EUR', -900);
+    INSERT INTO wallet_coup VALUES ({COUP}, 1, 1, 'player,tie', 'sealed', 0, NULL, NULL);
+    INSERT INTO wallet_coup VALUES ({COUP}, 2, 1, 'player,tie', 'settled', 1, 9, repeat('e', 64));
     {bet(1)}
     {bet(2, status="refused")}
 """
@@ -371,6 +434,36 @@ def test_the_runtime_may_do_what_it_does(connect, service, sql):
         ),
         ("wallet", bet(3) + "UPDATE wallet_balance SET amount = -800 WHERE ledger = '2010'"),
         ("wallet", bet(3, status="refused")),
+        (
+            "wallet",
+            """UPDATE wallet_bet SET status = 'rolled_back', "left" = 0 WHERE number = 1;
+               UPDATE wallet_balance SET amount = -1000 WHERE ledger = '2010'""",
+        ),
+        (
+            "wallet",
+            """UPDATE wallet_bet SET "left" = 40 WHERE number = 1;
+               UPDATE wallet_balance SET amount = -960 WHERE ledger = '2010'""",
+        ),
+        (
+            "wallet",
+            bet(3, status="pending", funding="operator")
+            + """UPDATE wallet_bet SET status = 'open', sequence = 9 WHERE number = 3;
+               INSERT INTO wallet_balance VALUES ('main', '1050', '', 'EUR', 100)""",
+        ),
+        (
+            "wallet",
+            bet(3, status="pending", funding="operator")
+            + "UPDATE wallet_bet SET status = 'refused', code = 'DEBIT_UNKNOWN' WHERE number = 3",
+        ),
+        (
+            "wallet",
+            LOSE
+            + """UPDATE wallet_bet SET status = 'won', returned = 200 WHERE number = 1;
+               UPDATE wallet_balance SET amount = -1100 WHERE ledger = '2010';
+               UPDATE wallet_balance SET amount = 100 WHERE ledger = '4010'""",
+        ),
+        ("wallet", "UPDATE wallet_coup SET phase = 'returned', version = 2 WHERE coup = 2"),
+        ("wallet", "UPDATE wallet_coup SET version = 2 WHERE coup = 2"),
     ],
 )
 def test_a_service_may_do_what_it_does(connect, service, sql):
