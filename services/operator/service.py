@@ -17,7 +17,7 @@ from services.operator.store import Store
 
 _PATIENCE_SECONDS: Final = 0.5
 """So long a repeat waits for the first request with its id (W5)."""
-_RACE_SECONDS: Final = 0.03
+_RACE_SECONDS: Final = 0.25
 
 
 @dataclass(frozen=True, slots=True)

@@ -325,16 +325,19 @@ class Story:
             bet = self.commands[which % len(self.commands)]
             target = bet.tx if other % 3 else f"later-{amount}"
             tx = f"R{which}" if other % 2 else self.world.tx()
-            self._ask([self.world.command(RollBack, account=bet.account, tx=tx, target=target)])
+            self._ask([self._taking_back(RollBack, bet, tx=tx, target=target)])
             if self.open and not other % 3:
                 late = self.world.bet_command(bet.account, "tie", amount, coup=self.open[0], tx=target)
                 self._ask([late])
+
+    def _taking_back(self, kind: type[Any], bet: Any, **fields: Any) -> Any:
+        return self.world.command(kind, account=bet.account, currency=bet.currency, **fields)
 
     def _refund(self, which: int, amount: int, other: int) -> None:
         if self.commands:
             bet = self.commands[which % len(self.commands)]
             amount = bet.stake if other == 5 else amount % bet.stake + 1
-            self._ask([self.world.command(Refund, account=bet.account, target=bet.tx, amount=amount)])
+            self._ask([self._taking_back(Refund, bet, target=bet.tx, amount=amount)])
 
     def _withdraw(self, which: int, amount: int, other: int) -> None:
         self._do(RequestWithdrawal, which, other, amount=amount)
