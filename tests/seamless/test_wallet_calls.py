@@ -214,7 +214,8 @@ def test_a_correction_that_the_player_cannot_pay_stays_open_and_is_seen(seamless
     until(lambda: seamless.has() == "10950" and not seamless.open_calls())
     seamless.sandbox.keep(player("alice", "EUR", "5.00"))
     seamless.says(game.correct(1, "player"))
-    until(lambda: [status for _, status in seamless.open_calls()] == ["pending_recovery"])
+    until(lambda: len(seamless.world.events(CallAnswered)) == 3)  # what is committed, not what is in hand
+    assert [status for _, status in seamless.open_calls()] == ["pending_recovery"]
     assert seamless.has() == "500"
     assert seamless.clearing() == 1_000
     answers = [event.data.status for event in seamless.world.events(CallAnswered)]
